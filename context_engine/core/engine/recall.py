@@ -2,7 +2,8 @@
 
 Sources of one store are searched in one call if the adapter can; each still gets its own reply. Every source is behind
 a bulkhead that bounds its parallel calls. While a call is overdue, its source refuses new calls at once: a call that
-never returns costs one search its time limit, and neither later searches nor process exit wait for it.
+never returns costs one search its time limit, and neither later searches nor process exit wait for it. A source whose
+last calls were too slow is left alone for a while, and then tried in the background: no search waits for it meanwhile.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, wait_all
+from context_engine.core.concurrency.breaker import Breaker
+from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, done_within, wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
 from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
-from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
+from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable, source_error_from
 
 logger = logging.getLogger(__name__)
+_MOST_SLOW: Final = 3  # failures in a row
+_PAUSE_S: Final = 30.0
+_SLOW: Final = 0.5  # of the time limit: a failure that took longer held up its search
 
 
 class SourceReply(NamedTuple):
@@ -70,6 +75,7 @@ class SourceBulkhead:
         self._joint = source if isinstance(source, JointlySearchable) else None
         self._preparable = source if isinstance(source, Preparable) else None
         self._bulkhead = Bulkhead(f"source-{source_id}")
+        self._breaker = Breaker(_MOST_SLOW, _PAUSE_S)
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
         """Call the source in another thread; the future never raises.
@@ -77,12 +83,15 @@ class SourceBulkhead:
         Args:
             left: seconds until the call is overdue.
         """
+        was_open, wait = self._breaker.is_open, self._breaker.wait_s(self._clock.monotonic())
+        if wait > 0:
+            return _replied(self._left_alone(wait))
         try:
-            return self._bulkhead.submit(lambda: self.search(query), left, limit=limit)
+            reply = self._bulkhead.submit(lambda: self.search(query), left, limit=limit)
         except Busy as busy:
-            refused: Future[SourceReply] = Future()
-            refused.set_result(self.refused(busy))
-            return refused
+            return _replied(self.refused(busy))
+        # A source that was too slow is tried in the background: this search does not wait for it either.
+        return _replied(self._left_alone(0.0)) if was_open else reply
 
     @property
     def is_preparable(self) -> bool:
@@ -154,7 +163,25 @@ class SourceBulkhead:
             outcome: Any = self.source.search(query)
         except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
             outcome = as_source_error(error, self.source_id)
-        return self.reply(outcome, query, started)
+        reply = self.reply(outcome, query, started)
+        share = reply.elapsed_ms / (query.timeout_s * 1000.0) if query.timeout_s > 0 else 0.0
+        self._note(slow=share >= 1.0 or (reply.error is not None and share >= _SLOW))
+        return reply
+
+    def _note(self, *, slow: bool) -> None:
+        was_open = self._breaker.is_open
+        self._breaker.note(self._clock.monotonic(), failed=slow)
+        if self._breaker.is_open != was_open:
+            words = f"left alone after {_MOST_SLOW} slow failures" if slow else "answers again"
+            logger.warning("source %s: %s", self.source_id, words)
+
+    def _left_alone(self, wait: float) -> SourceReply:
+        again = f"is not called for another {wait:.0f} s" if wait > 0 else "is being tried in the background"
+        problem = f"was too slow {self._breaker.failures} times in a row and {again}"
+        error = SourceUnavailable(
+            problem, source_id=self.source_id, retryable=True, retry_after_s=round(wait, 3) if wait > 0 else None
+        )
+        return SourceReply(None, error, 0.0)
 
     def reply(self, outcome: SourceAnswer | SourceError, query: SourceQuery, started: float) -> SourceReply:
         """Return the reply for the source's answer or error.
@@ -184,17 +211,26 @@ class SourceBulkhead:
         return (self._clock.monotonic() - started) * 1000.0
 
 
+def _replied(reply: SourceReply) -> Future[SourceReply]:
+    future: Future[SourceReply] = Future()
+    future.set_result(reply)
+    return future
+
+
 def as_source_error(error: BaseException, source_id: str) -> SourceError:
     """Return a source error for any exception of an adapter, with a message that is valid in every output."""
     return sanitized_error(source_error_from(error, source_id))
 
 
-def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> list[SourceReply]:
+def call_sources(
+    calls: Sequence[SourceCall], *, limit: int, clock: Clock, soft_s: float | None = None, enough: int = 1
+) -> list[SourceReply]:
     """Make all calls at once; return their replies in order when each is in or overdue.
 
     Args:
         calls: the time limit of each query begins now.
         limit: most parallel calls of one source, including the calls of other searches.
+        soft_s: seconds after which the others are not waited for, if those in have `enough` chunks; None: never.
     """
     left = [countdown(call.query.timeout_s, clock.monotonic) for call in calls]
     replies = [Future[SourceReply]() for _ in calls]
@@ -203,10 +239,29 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
         begun = _submitted(group, [left[place] for place in places], limit)
         for place, reply in zip(places, begun, strict=True):
             replies[place] = reply
+    limits = [call.query.timeout_s for call in calls]
+    if soft_s is not None and soft_s < max(limits, default=0.0):
+        _wait_softly(replies, soft_s)
+        if sum(map(_chunks_in, replies)) >= enough:
+            limits = [min(soft_s, seconds) for seconds in limits]
+            left = [countdown(0.0, clock.monotonic) for _ in calls]
     in_time = wait_all(replies, [of_call() for of_call in left])
     return [
-        reply.result() if done else _timed_out(call) for call, reply, done in zip(calls, replies, in_time, strict=True)
+        reply.result() if done else _timed_out(call, seconds)
+        for call, reply, done, seconds in zip(calls, replies, in_time, limits, strict=True)
     ]
+
+
+def _wait_softly(replies: Sequence[Future[SourceReply]], seconds: float) -> None:
+    """Wait until all replies are in, at most some seconds; no call is cancelled."""
+    left = countdown(seconds)
+    for reply in replies:
+        done_within(reply, left())
+
+
+def _chunks_in(reply: Future[SourceReply]) -> int:
+    answer = reply.result().answer if reply.done() else None
+    return len(answer.chunks) if answer is not None else 0
 
 
 def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
@@ -257,7 +312,6 @@ def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
         call.future.set_result(reply)
 
 
-def _timed_out(call: SourceCall) -> SourceReply:
-    limit = call.query.timeout_s
-    error = SourceTimeout(f"no answer within {limit:.3g} s", source_id=call.source.source_id, retryable=True)
-    return SourceReply(None, error, limit * 1000.0)
+def _timed_out(call: SourceCall, seconds: float) -> SourceReply:
+    error = SourceTimeout(f"no answer within {seconds:.3g} s", source_id=call.source.source_id, retryable=True)
+    return SourceReply(None, error, seconds * 1000.0)

@@ -117,7 +117,13 @@ class SourceCalls:
             if isinstance(source, SourceBulkhead)
             for text, terms in words
         ]
-        called = call_sources(calls, limit=settings.source_concurrency, clock=self._clock)
+        called = call_sources(
+            calls,
+            limit=settings.source_concurrency,
+            clock=self._clock,
+            soft_s=settings.soft_deadline_s,
+            enough=settings.stage2_top_k,
+        )
         self._withheld |= dict.fromkeys(chunk for reply in called if reply.answer for chunk in reply.answer.withheld)
         embeddings = (reply.answer.embedding for reply in called if reply.answer)
         self._adapters |= {embedding.model: embedding.adapter for embedding in embeddings if embedding is not None}

@@ -151,6 +151,11 @@ class SearchSettings(RankingSettings):
     )
     deadline_s: Seconds = Field(20.0, description="Seconds for the whole search.")
     source_timeout_s: Seconds = Field(10.0, description="Seconds for each source.")
+    soft_deadline_s: Seconds | None = Field(
+        None,
+        description="Seconds after which late sources are not waited for, if the others gave stage2_top_k candidates; "
+        "they are named. Null: every source has source_timeout_s.",
+    )
     query_refiner_timeout_s: Seconds = Field(
         3.0, description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as is."
     )

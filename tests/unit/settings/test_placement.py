@@ -54,6 +54,7 @@ OTHER: dict[str, Any] = {
     "rerank_top_n": 3,
     "deadline_s": 5,
     "source_timeout_s": 2.5,
+    "soft_deadline_s": 1.5,
     "query_refiner_timeout_s": 1.5,
     "rerank_timeout_s": 1.5,
     "context_max_tokens": 1000,

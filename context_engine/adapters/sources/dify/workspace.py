@@ -14,6 +14,7 @@ from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.adapters.sources.dify.fair_queue import Ticket, shared_queue
 from context_engine.adapters.sources.dify.reading import Records, read_records
+from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
@@ -22,40 +23,8 @@ from context_engine.settings.connections import Connection
 _COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)
 
 
-class Breaker:
-    """Lets calls through until `most` fail in a row; then none for `pause_s`, then one at a time until one succeeds."""
-
-    def __init__(self, most: int = 5, pause_s: float = 30.0) -> None:
-        self._most, self._pause_s = most, pause_s
-        self._lock = Lock()
-        self._failures = 0
-        self._open_until = 0.0
-
-    def check(self, now: float) -> None:
-        """Let a call through.
-
-        Raises:
-            SourceUnavailable: the breaker is open; the message says for how long.
-        """
-        with self._lock:
-            if self._failures < self._most:
-                return
-            wait = self._open_until - now
-            if wait > 0:
-                problem = f"failed {self._failures} times in a row and is not called for another {wait:.0f} s"
-                raise SourceUnavailable(problem, retryable=True, retry_after_s=round(wait, 3))
-            self._open_until = now + self._pause_s  # this caller tries; the others wait for its result
-
-    def note(self, error: SourceError | None, now: float) -> None:
-        """Record how a call ended; errors that are not Dify's failure (a wrong key, a rate limit) change nothing."""
-        with self._lock:
-            if error is None:
-                self._failures = 0
-            elif isinstance(error, _COUNTED):
-                self._failures += 1
-                self._open_until = now + self._pause_s
-
-
+_MOST_FAILURES: Final = 5
+_PAUSE_S: Final = 30.0
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 _EMPTY_TTL_S: Final = 30.0  # for an empty dataset: documents may be on their way
 _NOT_AGAIN_S: Final = 10.0
@@ -195,7 +164,10 @@ class Workspace:
 
     def _retrieve(self, call: HttpCall, dataset_id: str, access: Access, ticket: Ticket) -> Kept[DatedRecords]:
         breaker = self._breaker(access, dataset_id)
-        breaker.check(self._clock.monotonic())
+        wait = breaker.wait_s(self._clock.monotonic())
+        if wait > 0:
+            problem = f"failed {breaker.failures} times in a row and is not called for another {wait:.0f} s"
+            raise SourceUnavailable(problem, retryable=True, retry_after_s=round(wait, 3))
         failure: SourceError | None = None
         try:
             answer = self._ask(call, access, ticket, dataset_id=dataset_id)
@@ -205,7 +177,8 @@ class Workspace:
             failure = error
             raise
         finally:
-            breaker.note(failure, self._clock.monotonic())
+            if failure is None or isinstance(failure, _COUNTED):  # not a wrong key or a rate limit
+                breaker.note(self._clock.monotonic(), failed=failure is not None)
 
     def _ask(
         self, call: HttpCall, access: Access, ticket: Ticket, most_s: float = 0.0, dataset_id: str | None = None
@@ -236,7 +209,7 @@ class Workspace:
 
     def _breaker(self, access: Access, dataset_id: str) -> Breaker:
         with self._lock:
-            return self._breakers.setdefault((access.server, dataset_id), Breaker())
+            return self._breakers.setdefault((access.server, dataset_id), Breaker(_MOST_FAILURES, _PAUSE_S))
 
 
 def _frozen(value: Any) -> Any:

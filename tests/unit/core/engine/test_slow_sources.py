@@ -1,0 +1,129 @@
+"""A source that is slow and fails is left alone for a while; a soft deadline does not wait for late sources."""
+
+import threading
+import time
+
+import pytest
+
+from context_engine.core.engine import recall
+from context_engine.core.models import Decision, SearchRequest, Status
+from context_engine.errors import SourceUnavailable
+from context_engine.testing.fakes import FixedClock
+
+
+class MachineClock(FixedClock):
+    """The machine's seconds, so that the duration of a call is measured."""
+
+    def monotonic(self):
+        return time.monotonic()
+
+
+class Scripted:
+    """A source whose calls take some seconds and raise, until it is well."""
+
+    score_kinds = frozenset()
+
+    def __init__(self, chunks, seconds, source_id="t2"):
+        self.source_id, self.calls, self.well = source_id, 0, threading.Event()
+        self._chunks, self._seconds = chunks, seconds
+
+    def search(self, query):
+        self.calls += 1
+        if self.well.is_set():
+            return recall.SourceAnswer(chunks=tuple(self._chunks))
+        time.sleep(self._seconds)
+        raise SourceUnavailable("connection reset", retryable=True)
+
+    def close(self):
+        pass
+
+
+def request(**overrides):
+    return SearchRequest(query="approval rule", domain="NPA", overrides=overrides)
+
+
+def status(result):
+    return next(source for source in result.sources if source.source_id == "t2")
+
+
+@pytest.fixture
+def ask(make_engine, spec_of, chunk_of):
+    """Searches a good source and one that is given, which may take 0.2 s; returns the status of the latter."""
+
+    def over(source):
+        engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=0.2), source)], clock=MachineClock())
+
+        def run():
+            result = engine.search(request())
+            assert (result.status, result.decision) == (Status.DEGRADED, Decision.ANSWERED)
+            return status(result)
+
+        return run
+
+    return over
+
+
+def test_after_three_slow_failures_a_source_is_not_called(ask, chunk_of):
+    source = Scripted([], seconds=0.12)  # more than half of its 0.2 s
+    run = ask(source)
+    assert [run().error["code"] for _ in range(3)] == ["unavailable"] * 3
+    told = run()
+    assert source.calls == 3
+    assert told.error["message"].startswith("source 't2': was too slow 3 times in a row and is not called for another")
+    assert 0 < told.error["retry_after_s"] <= recall._PAUSE_S
+    assert told.elapsed_ms == 0.0
+
+
+def test_quick_failures_are_no_reason(ask):
+    source = Scripted([], seconds=0.0)
+    run = ask(source)
+    for _ in range(6):
+        assert run().problem == "connection reset"
+    assert source.calls == 6
+
+
+def test_after_the_pause_it_is_tried_in_the_background(make_engine, spec_of, chunk_of, monkeypatch):
+    monkeypatch.setattr(recall, "_PAUSE_S", 0.05)
+    source = Scripted([chunk_of("b", 0.9)], seconds=0.12)
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=0.2), source)], clock=MachineClock())
+    for _ in range(3):
+        engine.search(request())
+    time.sleep(0.06)
+    told = status(engine.search(request()))
+    assert told.problem == "was too slow 3 times in a row and is being tried in the background"
+    assert told.elapsed_ms == 0.0, "the search did not wait for the call"
+    source.well.set()
+    for _ in range(100):
+        time.sleep(0.06)
+        if status(result := engine.search(request())).state == "ok":
+            break
+    assert [chunk.chunk_id for chunk in result.chunks] == ["a", "b"]
+
+
+def test_a_soft_deadline_does_not_wait_for_a_late_source(make_engine, spec_of, chunk_of):
+    release = threading.Event()
+    late = Scripted([chunk_of("b", 0.9)], seconds=0.0)
+    late.search = lambda _query: release.wait(30)
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=30.0), late)], clock=MachineClock())
+    result = engine.search(request(soft_deadline_s=0.1, stage2_top_k=1, source_timeout_s=30.0, deadline_s=60.0))
+    release.set()
+    assert [chunk.chunk_id for chunk in result.chunks] == ["a"]
+    assert status(result).error["message"] == "source 't2': no answer within 0.1 s"
+    assert result.status is Status.DEGRADED
+
+
+def test_a_soft_deadline_waits_if_the_others_gave_too_little(make_engine, spec_of, chunk_of):
+    def slow(_query, _domain, _top_k):
+        time.sleep(0.3)
+        return [chunk_of("b", 0.9)]
+
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=30.0), slow)], clock=MachineClock())
+    result = engine.search(request(soft_deadline_s=0.05, stage2_top_k=2, source_timeout_s=30.0, deadline_s=60.0))
+    assert [chunk.chunk_id for chunk in result.chunks] == ["a", "b"]
+    assert result.status is Status.COMPLETE
+
+
+def test_with_every_source_in_time_a_soft_deadline_changes_nothing(make_engine, chunk_of):
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, [chunk_of("b", 0.9)])])
+    result = engine.search(request(soft_deadline_s=5.0, stage2_top_k=1))
+    assert result.status is Status.COMPLETE
