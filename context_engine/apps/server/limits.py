@@ -1,9 +1,7 @@
-"""Limits of the service: the rate of a principal, and the requests in progress and waiting."""
+"""The rate limit of a principal."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor
@@ -12,7 +10,6 @@ from typing import Final
 from cachetools import LRUCache
 
 from context_engine.core.models import ServerSettings, Settings
-from context_engine.errors import Overloaded
 
 _MOST_PRINCIPALS: Final = 10_000
 _MINUTE_S: Final = 60.0
@@ -83,61 +80,3 @@ class RateLimits:
             wait_s=0 if granted else max(1, ceil((1.0 - bucket.tokens) / a_second)),
             per_minute=per_minute,
         )
-
-
-class Slots:
-    """A bound on requests in progress, with a bounded queue; first come, first served.
-
-    Used from the event loop only.
-
-    Args:
-        bounds: returns the current limits of requests in progress and waiting.
-    """
-
-    def __init__(self, bounds: Callable[[], tuple[int, int]]) -> None:
-        self._bounds = bounds
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._at_work = 0
-
-    @property
-    def at_work(self) -> int:
-        """The number of slots taken."""
-        return self._at_work
-
-    async def take(self) -> bool:
-        """Take a slot; return whether it had to wait in the queue.
-
-        Raises:
-            Overloaded: the queue is full.
-        """
-        most, most_waiting = self._bounds()
-        if self._at_work < most:
-            self._at_work += 1
-            return False
-        if len(self._waiting) >= most_waiting:
-            raise Overloaded(f"{self._at_work} requests are in progress and {len(self._waiting)} wait: ask again later")
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self._forget(turn)
-            raise
-        return True
-
-    def release(self) -> None:
-        """Give a slot back to the longest waiting request."""
-        self._at_work -= 1
-        most, _ = self._bounds()
-        while self._waiting and self._at_work < most:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._at_work += 1
-                turn.set_result(None)
-
-    def _forget(self, turn: asyncio.Future[None]) -> None:
-        """Leave the queue, or return a slot that came too late."""
-        if turn in self._waiting:
-            self._waiting.remove(turn)
-        elif turn.done() and not turn.cancelled():
-            self.release()

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from context_engine.apps.server.limits import Slots
+from context_engine.apps.server.slots import Bounds, Slots
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import DomainSpec, Settings, SourceSpec
@@ -57,18 +57,25 @@ class Service:
         """The settings in force."""
         return self.live.current.settings
 
-    async def call(self, request: Request, work: Work[T]) -> T:
+    async def call(
+        self, request: Request, work: Work[T], *, domain: str | None = None, patience_s: float | None = None
+    ) -> T:
         """Run `work` in a thread with the deployment and the caller, and return its result.
+
+        Args:
+            domain: that of a search; one domain never takes all slots if there are several.
+            patience_s: longest useful wait for a slot; None: any.
 
         Raises:
             NotAuthenticated: no valid token.
-            Overloaded: too many requests are waiting.
+            Overloaded: too many requests are waiting, or the wait would be too long.
         """
         caller = caller_of(request)
-        if await self.slots.take() and await self._left(request):
-            self.slots.release()
+        waited = await self.slots.take(caller.principal.id, domain=domain, patience_s=patience_s)
+        if waited and await self._left(request, domain):
+            self.slots.release(domain)
             raise Overloaded("the caller has gone while the request waited")
-        return await self._worked(lambda deployment: work(deployment, caller))
+        return await self._worked(lambda deployment: work(deployment, caller), domain)
 
     async def run(self, work: Callable[[Deployment], T]) -> T:
         """Run `work` in a thread with the deployment, without a request, and return its result.
@@ -79,9 +86,16 @@ class Service:
         await self.slots.take()
         return await self._worked(work)
 
-    async def json(self, request: Request, work: Work[BaseModel]) -> Response:
-        """Return the answer of `work` as JSON, encoded once in the thread."""
-        body = await self.call(request, lambda deployment, caller: work(deployment, caller).model_dump_json())
+    async def json(
+        self, request: Request, work: Work[BaseModel], *, domain: str | None = None, patience_s: float | None = None
+    ) -> Response:
+        """Return the answer of `work` as JSON, encoded once in the thread; the arguments are those of `call`."""
+        body = await self.call(
+            request,
+            lambda deployment, caller: work(deployment, caller).model_dump_json(),
+            domain=domain,
+            patience_s=patience_s,
+        )
         return Response(body, media_type="application/json")
 
     def reload(self) -> None:
@@ -102,34 +116,36 @@ class Service:
         self.authenticator.close()
         self.live.close()
 
-    async def _left(self, request: Request) -> bool:
+    async def _left(self, request: Request, domain: str | None) -> bool:
         """Return whether the caller of a request with a slot has disconnected; frees the slot if cancelled."""
         try:
             return await request.is_disconnected()
         except BaseException:
-            self.slots.release()
+            self.slots.release(domain)
             raise
 
-    async def _worked(self, work: Callable[[Deployment], T]) -> T:
+    async def _worked(self, work: Callable[[Deployment], T], domain: str | None = None) -> T:
         """Run in a taken slot, which is freed when the thread ends, even if nobody waits for it."""
 
         def run() -> T:
             with self.live.use() as deployment:
                 return work(deployment)
 
+        begun = time.monotonic()
         try:
             future = asyncio.wrap_future(EXECUTOR.submit(run, _THREAD))
         except BaseException as error:
-            self.slots.release()
+            self.slots.release(domain)
             if isinstance(error, Busy):
                 raise Overloaded(str(error)) from None
             raise
-        future.add_done_callback(lambda _: self.slots.release())
+        future.add_done_callback(lambda _: self.slots.release(domain, time.monotonic() - begun))
         return await asyncio.shield(future)
 
-    def _bounds(self) -> tuple[int, int]:
+    def _bounds(self) -> Bounds:
         settings = self.settings
-        return self._threads or settings.server_max_concurrent, settings.server_max_waiting
+        most = self._threads or settings.server_max_concurrent
+        return Bounds(most, settings.server_max_waiting, shared=len(self.live.current.setup.registry.names) > 1)
 
 
 def service_of(request: Request) -> Service:

@@ -127,6 +127,11 @@ class ServerSettings(SettingsGroup):
     server_max_waiting: Annotated[int, Field(strict=True, ge=0, le=100_000)] = Field(
         256, description="... of this length; if it is full, the answer is 503 with Retry-After."
     )
+    server_max_wait_s: Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)] = Field(
+        5.0,
+        description="A search that would wait longer for its turn, or longer than its deadline_s, is refused at once "
+        "with 503 and Retry-After. Dify's External Knowledge waits as long as Dify does.",
+    )
     server_max_body_bytes: Annotated[int, Field(strict=True, ge=1024, le=100_000_000)] = Field(
         1_048_576, description="Longest body of a request; a longer one is refused with 413."
     )

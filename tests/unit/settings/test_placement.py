@@ -107,6 +107,7 @@ OTHER: dict[str, Any] = {
     "audit_witnesses": ["witness"],
     "server_max_concurrent": 4,
     "server_max_waiting": 8,
+    "server_max_wait_s": 2.5,
     "server_max_body_bytes": 4096,
     "server_max_query_chars": 500,
     "server_max_top_k": 20,

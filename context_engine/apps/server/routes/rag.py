@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
 from context_engine.apps.server.problems import may_answer
-from context_engine.apps.server.service import request_id_of, service_of
+from context_engine.apps.server.service import Work, request_id_of, service_of
 from context_engine.core.models import Caller
 from context_engine.errors import InvalidRequest
 from context_engine.service.answers import build_context, rerank_chunks
@@ -57,7 +58,16 @@ async def _answer(request: Request, body: RAGQueryRequest, compare: bool | None)
         check_limits(body, deployment.settings)
         return answer_query(deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id)
 
-    return await service_of(request).json(request, work)
+    return await _search(request, body, work)
+
+
+async def _search(request: Request, body: RAGQueryRequest, work: Work[BaseModel]) -> Response:
+    """Answer a search in its turn; it does not wait longer than its own deadline."""
+    service = service_of(request)
+    given = body.settings.get("deadline_s")
+    deadline_s = given if isinstance(given, (int, float)) and given > 0 else service.settings.deadline_s
+    patience_s = min(deadline_s, service.settings.server_max_wait_s)
+    return await service.json(request, work, domain=body.domain, patience_s=patience_s)
 
 
 @router.post(
@@ -122,7 +132,7 @@ async def _compared(request: Request, body: RAGQueryRequest) -> Response:
         assert answer.comparison is not None  # it was asked for
         return ComparisonAnswer.model_construct(success=True, data=answer.comparison)
 
-    return await service_of(request).json(request, work)
+    return await _search(request, body, work)
 
 
 @router.post(

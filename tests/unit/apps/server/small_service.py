@@ -33,7 +33,8 @@ class Live:
     """Has settings and nothing to search."""
 
     def __init__(self, **settings: Any) -> None:
-        self.current: Any = SimpleNamespace(settings=Settings(**settings))
+        registry = SimpleNamespace(names=("ORM",))
+        self.current: Any = SimpleNamespace(settings=Settings(**settings), setup=SimpleNamespace(registry=registry))
 
     @contextmanager
     def use(self) -> Iterator[Any]:
