@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,6 @@ from context_engine.apps.server.body import check_json, read_body
 from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
-from context_engine.service.callers import Authenticated
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
@@ -28,6 +28,7 @@ _DIFY: Final = ("/retrieval", "//retrieval")
 _COUNTED: Final = ("/api", "/mcp")
 _OPENED: Final = (*_COUNTED, *_DIFY)
 _CHECKED: Final = ("/api", *_DIFY)
+_MOST_NAMED: Final = 600
 _LONG: Final = 65_536
 """Body size in bytes from which it is checked in a thread."""
 
@@ -66,13 +67,16 @@ class Gate:
             if self._service.own_names_only:
                 here = (scope.get("server") or (None,))[0]
                 check_host(_text(headers, b"host"), self._service.settings.server_allowed_hosts, here)
-            path = scope["path"]
+            path, counted, caller = scope["path"], None, None
             if _is_in(path, _OPENED):
                 caller = self._service.authenticator.authenticate(_text(headers, b"authorization"))
                 state["caller"] = caller
-                if _is_in(path, _COUNTED):
-                    self._count(caller, answer)
-            receive = await self._with_body(path, headers, receive)
+                counted = caller.principal.id if _is_in(path, _COUNTED) else None
+                if counted is not None and not caller.gateway:
+                    self._count(counted, answer)
+            receive, body = await self._with_body(path, headers, receive)
+            if counted is not None and caller is not None and caller.gateway:  # its callers are counted apart
+                self._count(f"{counted} {_forwarded(body)}", answer)
             await self._app(scope, receive, answer.send)
         except _CallerGone:
             return
@@ -82,9 +86,9 @@ class Gate:
             response = told(self._forms, scope["path"], error, answer.request_id)
             await response(scope, receive, answer.send)
 
-    def _count(self, caller: Authenticated, answer: _OutgoingAnswer) -> None:
+    def _count(self, caller: str, answer: _OutgoingAnswer) -> None:
         settings = self._service.settings
-        allowance = self._rates.take(caller.principal.id, settings)
+        allowance = self._rates.take(caller, settings)
         if allowance is None:
             return
         answer.headers += allowance.headers()
@@ -93,10 +97,10 @@ class Gate:
             problem = f"{allowance.per_minute} requests a minute are allowed, {most} at once: the limit is reached"
             raise HttpProblem("rate_exceeded", problem, headers={"Retry-After": str(allowance.wait_s)})
 
-    async def _with_body(self, path: str, headers: Headers, receive: Receive) -> Receive:
-        """Return an ASGI `receive` that replays the checked body."""
+    async def _with_body(self, path: str, headers: Headers, receive: Receive) -> tuple[Receive, bytes]:
+        """Return an ASGI `receive` that replays the checked body, and the body."""
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
-            return receive
+            return receive, b""
         body = await read_body(receive, headers, self._service.settings.server_max_body_bytes)
         if body is None:
             raise _CallerGone
@@ -106,7 +110,7 @@ class Gate:
             problem = check_json(body) if len(body) < _LONG else await asyncio.to_thread(check_json, body)
             if problem is not None:
                 raise HttpProblem("malformed_request", problem)
-        return _again(body, receive)
+        return _again(body, receive), body
 
 
 class _CallerGone(Exception):
@@ -159,6 +163,15 @@ def _request_id(headers: Headers) -> str:
 def _text(headers: Headers, name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1")
+
+
+def _forwarded(body: bytes) -> str:
+    """Return the app and the user that a gateway's call names."""
+    try:
+        call = json.loads(body)
+        return f"{call.get('app_id')} {call.get('user_id')}"[:_MOST_NAMED]
+    except (ValueError, AttributeError, RecursionError):
+        return ""
 
 
 def _check_address(scope: Scope) -> None:

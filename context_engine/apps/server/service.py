@@ -58,20 +58,27 @@ class Service:
         return self.live.current.settings
 
     async def call(
-        self, request: Request, work: Work[T], *, domain: str | None = None, patience_s: float | None = None
+        self,
+        request: Request,
+        work: Work[T],
+        *,
+        domain: str | None = None,
+        patience_s: float | None = None,
+        line: str | None = None,
     ) -> T:
         """Run `work` in a thread with the deployment and the caller, and return its result.
 
         Args:
             domain: that of a search; one domain never takes all slots if there are several.
             patience_s: longest useful wait for a slot; None: any.
+            line: whose requests wait in one line; None: the principal's.
 
         Raises:
             NotAuthenticated: no valid token.
             Overloaded: too many requests are waiting, or the wait would be too long.
         """
         caller = caller_of(request)
-        waited = await self.slots.take(caller.principal.id, domain=domain, patience_s=patience_s)
+        waited = await self.slots.take(line or caller.principal.id, domain=domain, patience_s=patience_s)
         if waited and await self._left(request, domain):
             self.slots.release(domain)
             raise Overloaded("the caller has gone while the request waited")
@@ -87,7 +94,13 @@ class Service:
         return await self._worked(work)
 
     async def json(
-        self, request: Request, work: Work[BaseModel], *, domain: str | None = None, patience_s: float | None = None
+        self,
+        request: Request,
+        work: Work[BaseModel],
+        *,
+        domain: str | None = None,
+        patience_s: float | None = None,
+        line: str | None = None,
     ) -> Response:
         """Return the answer of `work` as JSON, encoded once in the thread; the arguments are those of `call`."""
         body = await self.call(
@@ -95,6 +108,7 @@ class Service:
             lambda deployment, caller: work(deployment, caller).model_dump_json(),
             domain=domain,
             patience_s=patience_s,
+            line=line,
         )
         return Response(body, media_type="application/json")
 

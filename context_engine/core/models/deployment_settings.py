@@ -148,10 +148,10 @@ class ServerSettings(SettingsGroup):
         60.0, description="Longest time for a search (`deadline_s`) that such a request may ask for."
     )
     server_rate_per_minute: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
-        600, description="Requests a minute for each principal; above it 429 with RateLimit headers. 0: no limit."
+        6000, description="Requests a minute for each principal; above it 429 with RateLimit headers. 0: no limit."
     )
     server_rate_burst: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
-        60, description="Requests that a principal may make at once before the rate limits it."
+        200, description="Requests that a principal may make at once before the rate limits it."
     )
     server_drain_s: Annotated[float, Field(strict=True, ge=0.0, le=300.0, allow_inf_nan=False)] = Field(
         1.0, description="Seconds between turning off readiness and closing the port, so that a load balancer notices."

@@ -51,7 +51,7 @@ class Clerks:
         name = (authorization or "").removeprefix("Bearer ")
         if name in ("", "nobody"):
             raise NotAuthenticated("no token, or one that opens nothing")
-        return Authenticated(principal=Principal(id=name))
+        return Authenticated(principal=Principal(id=name), gateway=name == "gateway")
 
     def problems(self) -> tuple[str, ...]:
         return ()

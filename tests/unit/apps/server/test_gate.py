@@ -161,6 +161,22 @@ def test_each_principal_has_a_rate_of_its_own() -> None:
     assert "ratelimit" not in client.get("/healthz").headers
 
 
+def test_the_callers_of_a_gateway_are_counted_apart() -> None:
+    client = small_client(small_service(server_rate_per_minute=60, server_rate_burst=1))
+    gateway = {"Authorization": "Bearer gateway"}
+
+    def ask(user: str) -> int:
+        call = {"parameters": {}, "app_id": "app", "user_id": user}
+        return client.post("/api/asked", json=call, headers=gateway).status_code
+
+    # 422: the route knows other fields; the rate counts before it.
+    assert [ask("ana"), ask("ana"), ask("ben")] == [422, 429, 422]
+    assert (
+        client.post("/api/asked", content=b"[1]", headers={**gateway, "Content-Type": "application/json"}).status_code
+        == 422
+    )
+
+
 def test_a_service_that_stops_closes_the_connection_with_each_answer() -> None:
     service = small_service()
     client = small_client(service)
