@@ -13,13 +13,19 @@ from cachetools import LRUCache
 
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.external import ExternalAnswer, authorised
+from context_engine.apps.dify.external import ExternalAnswer, authorised, has_bearer
 from context_engine.apps.dify.failure import ToolFailure, guarded
 from context_engine.apps.dify.form import flag_field, text_field
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.remote import open_remote
 from context_engine.apps.dify.reranking import Ask
-from context_engine.apps.dify.retrieval import DEADLINE_S, Retrieval, read_retrieval, unanswered, unauthorised
+from context_engine.apps.dify.retrieval import (
+    DEADLINE_S,
+    Retrieval,
+    read_retrieval,
+    unanswered,
+    unauthorised,
+)
 from context_engine.apps.dify.tools import ToolName, open_engine
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Caller
@@ -139,7 +145,7 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
     """
     due = time.monotonic() + DEADLINE_S
     if not authorised(settings.get("access_token"), header):
-        return unauthorised(_NO_TOKEN)
+        return unauthorised(_NO_TOKEN, missing=not has_bearer(header))
     request = read_retrieval(body)
     if isinstance(request, ExternalAnswer):
         return request

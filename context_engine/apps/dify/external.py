@@ -82,6 +82,12 @@ def authorised(token: Any, header: str | None) -> bool:
     return equal and len(expected) >= LEAST_TOKEN and scheme.casefold() == "bearer"
 
 
+def has_bearer(header: str | None) -> bool:
+    """Return whether an Authorization header has the form `Bearer TOKEN`."""
+    scheme, _, shown = (header or "").strip().partition(" ")
+    return scheme.casefold() == "bearer" and bool(shown.strip())
+
+
 def _octets(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 

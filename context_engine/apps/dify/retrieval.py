@@ -34,12 +34,14 @@ DEADLINE_S: Final = 4.5
 _LEAST_S: Final = 0.2
 _WIDER: Final = 40
 _UNKNOWN_KNOWLEDGE: Final = 2001
+_NO_HEADER: Final = 1001
 _NOT_AUTHORISED: Final = 1002
 _BAD_REQUEST: Final = 4000
 _NOT_ANSWERED: Final = 4240
 _UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
 _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
 _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
+_MEND_PERSONA: Final = "Correct the persona of this External Knowledge API in Dify."
 _MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
 EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
 """The principal of an access token that `access.yaml` gives to nobody: no roles, cleared for public text only."""
@@ -70,10 +72,14 @@ class Retrieval:
         return self.due - time.monotonic()
 
 
-def unauthorised(why: str) -> ExternalAnswer:
-    """Return a 403 for a wrong token, because Dify would register an endpoint that answers 401 to its probe."""
+def unauthorised(why: str, *, missing: bool = False) -> ExternalAnswer:
+    """Return a 403 for a wrong token, because Dify would register an endpoint that answers 401 to its probe.
+
+    Args:
+        missing: whether there is no Authorization header in the form `Bearer TOKEN`; Dify has a code of its own for it.
+    """
     logger.warning("external knowledge: a request was refused, its access token is missing or wrong")
-    return refused(403, _NOT_AUTHORISED, why)
+    return refused(403, _NO_HEADER if missing else _NOT_AUTHORISED, why)
 
 
 def read_retrieval(body: bytes) -> ExternalRequest | ExternalAnswer:
@@ -129,9 +135,18 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
     with one record that reports it. Without notice records the unknown domain gives a 400.
 
     Raises:
-        ContextEngineError: the search failed, or the request's persona is unknown.
+        ContextEngineError: the search failed.
     """
-    deployment.setup.resolver.base(persona=asked.persona)  # refuses an unknown persona of the endpoint's settings
+    try:
+        deployment.setup.resolver.base(
+            persona=asked.persona
+        )  # refuses an unknown persona of the address or the endpoint
+    except InvalidRequest as error:
+        return (
+            _unusable(error)
+            if not asked.notice_records
+            else failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_PERSONA))
+        )
     try:
         domain, persona = _knowledge(asked.request.knowledge_id, deployment, principal)
     except InvalidRequest as error:

@@ -13,11 +13,14 @@ from uuid import uuid4
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from context_engine.apps.dify.external import has_bearer
 from context_engine.apps.mcp.addresses import check_host
 from context_engine.apps.server.body import check_json, read_body
 from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
+from context_engine.errors import NotAuthenticated
+from context_engine.service.callers import Authenticated
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
@@ -64,12 +67,13 @@ class Gate:
         try:
             _check_address(scope)
             _check_once(scope)
-            if self._service.own_names_only:
+            names = self._service.settings.server_allowed_hosts
+            if self._service.own_names_only or (names and _is_in(scope["path"], _OPENED)):
                 here = (scope.get("server") or (None,))[0]
-                check_host(_text(headers, b"host"), self._service.settings.server_allowed_hosts, here)
+                check_host(_text(headers, b"host"), names, here)
             path, counted, caller = scope["path"], None, None
             if _is_in(path, _OPENED):
-                caller = self._service.authenticator.authenticate(_text(headers, b"authorization"))
+                caller = self._authenticated(path, _text(headers, b"authorization"))
                 state["caller"] = caller
                 counted = caller.principal.id if _is_in(path, _COUNTED) else None
                 if counted is not None and not caller.gateway:
@@ -85,6 +89,14 @@ class Gate:
                 raise
             response = told(self._forms, scope["path"], error, answer.request_id)
             await response(scope, receive, answer.send)
+
+    def _authenticated(self, path: str, authorization: str | None) -> Authenticated:
+        try:
+            return self._service.authenticator.authenticate(authorization)
+        except NotAuthenticated as error:
+            if _is_in(path, _DIFY) and not has_bearer(authorization):
+                raise HttpProblem("no_token", str(error)) from None
+            raise
 
     def _count(self, caller: str, answer: _OutgoingAnswer) -> None:
         settings = self._service.settings

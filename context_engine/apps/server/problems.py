@@ -212,6 +212,12 @@ def kind_of(error: type[ContextEngineError]) -> ProblemKind:
 HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
     one.code: one
     for one in (
+        ProblemKind(
+            "no_token",
+            401,
+            "A request of Dify's External Knowledge API has no Authorization header in the form 'Bearer TOKEN'.",
+            "Set the API key of the External Knowledge API in Dify.",
+        ),
         ProblemKind("malformed_request", 400, "The request is no sound HTTP or JSON.", "Send what 'detail' asks for."),
         ProblemKind("not_found", 404, "There is nothing at this address.", "See /openapi.json for the addresses."),
         ProblemKind("method_not_allowed", 405, "The address has no such method.", "Use one that 'Allow' names."),

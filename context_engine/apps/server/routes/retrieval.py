@@ -136,7 +136,7 @@ async def retrieval(
 def problem_form(problem: Problem, headers: Mapping[str, str]) -> Response:
     """Return a problem from before the route in the format of this API."""
     if problem.status in (401, 403):
-        return _response(unauthorised(_NO_TOKEN))
+        return _response(unauthorised(_NO_TOKEN, missing=problem.code == "no_token"))
     if problem.status >= 500 or problem.status == 429:
         return _response(unanswered(RuntimeError(problem.detail), notice_records=True))
     answer = _response(refused(problem.status, _UNUSABLE, problem.detail))

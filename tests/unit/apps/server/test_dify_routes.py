@@ -242,6 +242,12 @@ class TestRetrieval:
         }, "the id says more of this knowledge base than the address"
         assert self.found(client, "analyst", path="/retrieval?persona=narrow") == {"rules"}
 
+    def test_an_unknown_persona_in_the_address_is_the_caller_s_mistake(self, client: TestClient) -> None:
+        (notice,) = self.asked(client, path="/retrieval?persona=nobody").json()["records"]
+        assert notice["metadata"]["notice"] is True and "nobody" in notice["content"]
+        plain = self.asked(client, path="/retrieval?persona=nobody&notice_records=false")
+        assert (plain.status_code, plain.json()["error_code"]) == (400, 4000)
+
     @pytest.mark.parametrize("knowledge", ["NONE", "BOARD", "BOARD:educator", "LOANS:nobody"])
     def test_what_is_not_there_is_a_record_that_says_so(self, client: TestClient, knowledge: str) -> None:
         answer = self.asked(client, knowledge_id=knowledge)

@@ -186,6 +186,14 @@ def test_a_service_that_stops_closes_the_connection_with_each_answer() -> None:
     assert code(client.get("/readyz")) == (503, "not_ready")
 
 
+def test_names_that_are_listed_hold_for_every_address_with_a_token() -> None:
+    client = small_client(small_service(server_allowed_hosts=("engine.bank.example",)))
+    right, wrong = {**TOKEN, "Host": "engine.bank.example"}, {**TOKEN, "Host": "elsewhere.example"}
+    assert client.post("/api/asked", json=GOOD, headers=right).status_code == 200
+    assert code(client.post("/api/asked", json=GOOD, headers=wrong)) == (403, "not_permitted")
+    assert client.get("/healthz", headers={"Host": "elsewhere.example"}).status_code == 200, "a probe may use any name"
+
+
 @pytest.mark.parametrize("path", ["/retrieval", "//retrieval"])
 def test_an_address_with_a_form_of_its_own_is_told_so_in_it(client: TestClient, path: str) -> None:
     url = f"http://testserver{path}"
@@ -194,7 +202,9 @@ def test_an_address_with_a_form_of_its_own_is_told_so_in_it(client: TestClient, 
     assert answer.json().keys() == {"error_code", "error_msg"}
     assert client.get(url, headers=TOKEN).headers["allow"] == "POST"
     without = client.post(url, content=b"{" * 5000)
-    assert (without.status_code, without.json()["error_code"]) == (403, 1002)
+    assert (without.status_code, without.json()["error_code"]) == (403, 1001)
+    wrong = client.post(url, content=b"{}", headers={"Authorization": "Bearer nobody"})
+    assert (wrong.status_code, wrong.json()["error_code"]) == (403, 1002)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Content-Type"])
