@@ -22,7 +22,7 @@ from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER,
 
 if TYPE_CHECKING:
     from context_engine.adapters.witnesses import TlogWitness
-    from context_engine.audit.formats.keys import Keyring, VerifierKey
+    from context_engine.audit.formats.keys import Keyring
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.publish import Rhythm
     from context_engine.audit.recorder import LedgerInUse, LedgerRecorder, LedgerWriter
@@ -355,17 +355,6 @@ def _witnesses(setup: Setup) -> tuple[TlogWitness, ...]:
     from context_engine.adapters.witnesses import open_witnesses
 
     return open_witnesses(named, setup.config.connections.get, SystemClock())
-
-
-def witness_keys(setup: Setup) -> tuple[VerifierKey, ...]:
-    """Return the verifier keys of the configured witnesses.
-
-    Raises:
-        ConfigError: a witness cannot be used.
-    """
-    from context_engine.audit.formats.keys import VerifierKey
-
-    return tuple(VerifierKey.parse(witness.vkey) for witness in _witnesses(setup))
 
 
 class LedgerCheckpoints:

@@ -65,6 +65,7 @@ class Gate:
         state = scope.setdefault("state", {})
         state["request_id"] = answer.request_id
         try:
+            _check_framing(scope, headers)
             _check_address(scope)
             _check_once(scope)
             names = self._service.settings.server_allowed_hosts
@@ -189,6 +190,20 @@ def _forwarded(body: bytes) -> str:
 def _check_address(scope: Scope) -> None:
     if b"%00" in scope.get("raw_path", b"") or b"%00" in scope["query_string"]:
         raise HttpProblem("malformed_request", "the address holds the character NUL (%00): leave it out")
+
+
+def _check_framing(scope: Scope, headers: Headers) -> None:
+    """Refuse a request whose end another reader may see elsewhere (RFC 9112, 6.1), and close the connection."""
+    version, coded = scope.get("http_version", "1.1"), b"transfer-encoding" in headers
+    problem = ""
+    if version not in ("1.0", "1.1"):
+        problem = f"the request is HTTP/{version[:10]}: send HTTP/1.1"
+    elif coded and b"content-length" in headers:
+        problem = "the request has both Content-Length and Transfer-Encoding: send one of them"
+    elif coded and version == "1.0":
+        problem = "the request is HTTP/1.0 and has a Transfer-Encoding: send HTTP/1.1, or a Content-Length"
+    if problem:
+        raise HttpProblem("malformed_request", problem, headers={"Connection": "close"})
 
 
 def _check_once(scope: Scope) -> None:

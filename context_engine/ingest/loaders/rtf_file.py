@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from context_engine.core.models import NoticeCode
@@ -28,13 +28,10 @@ from context_engine.ingest.loaders.markdown import (
     heading,
     joined,
     one_line,
-    pipe_table,
-    plain,
     unlinked,
-    with_links,
 )
 from context_engine.ingest.loaders.rtf_colours import RtfColours
-from context_engine.ingest.loaders.rtf_table import RtfRow, by_column
+from context_engine.ingest.loaders.rtf_flow import Flow, GroupState, plain_block
 from context_engine.ingest.loaders.rtf_words import (
     ASIDE,
     CHARS,
@@ -48,9 +45,8 @@ from context_engine.ingest.loaders.rtf_words import (
     INLINE,
     SIGNS,
     TOKEN,
-    with_groups,
 )
-from context_engine.ingest.loaders.run_marks import marked, written
+from context_engine.ingest.loaders.run_marks import marked
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
@@ -82,50 +78,6 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     yield LoadedDocument(path=file.name, text=markdown, fields=fields, header=header, notices=notices, properties=True)
 
 
-@dataclass(slots=True)
-class _GroupState:
-    """The state that a group inherits from the enclosing group."""
-
-    place: str = "body"
-    font: int = -1
-    skip: int = 1
-    hidden: bool = False
-    size: int | None = None  # half points
-    colour: int = 0  # its number in the table of colours
-    ground: int = 0
-    deleted: bool = False
-    inserted: bool = False
-    struck: bool = False
-    height: bytes = b""  # super or sub
-    label: bool = False  # a list item's mark, saved as text
-    link: bool = False
-    formula: int = 0  # depth of its groups
-
-
-@dataclass(slots=True)
-class _Flow:
-    """A text under construction: the body, or one outside it."""
-
-    text: list[str] = field(default_factory=list)
-    blocks: list[MarkdownBlock] = field(default_factory=list)
-    row: RtfRow = field(default_factory=RtfRow)
-    rows: list[RtfRow] = field(default_factory=list)
-    nested: list[str] = field(default_factory=list)
-    beside: list[MarkdownBlock] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-    in_table: bool = False
-    shaded: bool = False  # the paragraph
-    level: int | None = None
-    style: int = 0
-
-    def take(self) -> str:
-        """Return the text up to here, with its links, and begin anew."""
-        text = written(with_links(with_groups("".join(self.text)), self.targets))
-        self.text.clear()
-        self.targets.clear()
-        return text
-
-
 class RtfReader:
     """Reads one file.
 
@@ -144,10 +96,10 @@ class RtfReader:
         self._fonts: dict[int, str] = {}
         self._colours = RtfColours()
         self._styles: dict[int, str] = {}
-        self._flows = [_Flow()]
+        self._flows = [Flow()]
         self._notes = 0
         self._bytes = bytearray()
-        self._state = _GroupState()
+        self._state = GroupState()
         self._instruction = ""  # of a field
         self.margins: list[tuple[str, str]] = []
         self.fields: dict[str, str] = {}
@@ -156,7 +108,7 @@ class RtfReader:
         self.objects = 0
 
     def blocks(self) -> list[MarkdownBlock]:
-        stack: list[tuple[_GroupState, bool]] = []
+        stack: list[tuple[GroupState, bool]] = []
         position, skip, starred = 0, 0, False
         while match := TOKEN.match(self._data, position):
             position = match.end()
@@ -208,7 +160,7 @@ class RtfReader:
         while len(self._flows) > 1:
             self._close(True)
         self._paragraph()
-        self._end_table(self._flows[0])
+        self._flows[0].end_table()
         return self._flows[0].blocks
 
     def _word(self, word: bytes, argument: bytes | None, *, starred: bool) -> bool:
@@ -221,7 +173,7 @@ class RtfReader:
             if word in (b"footnote", b"annotation"):
                 self._refer(word)
             state.place = ASIDE[word]
-            self._flows.append(_Flow())
+            self._flows.append(Flow())
             return True
         if word in FIELDS and state.place == "gone info":
             state.place = word.decode()
@@ -255,7 +207,7 @@ class RtfReader:
         elif word in (b"cell", b"nestcell"):
             self._cell(nested=word == b"nestcell")
         elif word in (b"row", b"nestrow"):
-            self._row(nested=word == b"nestrow")
+            flow.end_row(nested=word == b"nestrow")
         elif word in (b"trowd", b"clvmrg", b"clmrg", b"cellx") and state.place == "gone nesttableprops":
             return
         elif word in (b"trowd", b"clvmrg", b"clmrg", b"cellx"):
@@ -365,7 +317,7 @@ class RtfReader:
         number = self._notes
         self._paragraph()
         flow = self._flows.pop()
-        self._end_table(flow)
+        flow.end_table()
         text = one_line(" ".join(block.text for block in flow.blocks))
         around = self._flows[-1]
         if place.startswith("Page "):
@@ -381,14 +333,14 @@ class RtfReader:
         if flow.in_table:
             flow.text.append("\n")
             return
-        self._end_table(flow)
+        flow.end_table()
         text = flow.take().strip()
         if text:
             flow.blocks.append(self._block(text, flow))
         flow.blocks += flow.beside
         flow.beside = []
 
-    def _block(self, text: str, flow: _Flow) -> MarkdownBlock:
+    def _block(self, text: str, flow: Flow) -> MarkdownBlock:
         name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
         if name == "title" and not self.title:
             self.title = unlinked(one_line(text))
@@ -400,36 +352,6 @@ class RtfReader:
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
         (flow.nested if nested else flow.row.cells).append(flow.take())
-
-    def _row(self, *, nested: bool) -> None:
-        flow = self._flows[-1]
-        if nested:
-            flow.text.append(", ".join(map(one_line, flow.nested)) + "; ")
-            flow.nested.clear()
-        elif flow.row.cells:
-            flow.rows.append(flow.row)
-            flow.row = flow.row.following()
-
-    def _end_table(self, flow: _Flow) -> None:
-        rows = [*flow.rows, *([flow.row] if flow.row.cells else [])]
-        if not rows:
-            return
-        flow.rows, flow.row = [], RtfRow()
-        table = pipe_table(by_column(rows))
-        if table:
-            flow.blocks.append(table)
-            flow.blocks += flow.beside
-            flow.beside = []
-
-
-def plain_block(text: str) -> MarkdownBlock:
-    """Return a paragraph, or a list item if the text begins with a bullet."""
-    marked = re.match(r"[•·\uf0b7▪o]\s+", text)
-    return (
-        MarkdownBlock(f"- {text[marked.end() :]}", item=True)
-        if marked and text[0] != "o"
-        else MarkdownBlock(plain(text))
-    )
 
 
 def _character(code: int) -> str:

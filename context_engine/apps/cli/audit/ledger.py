@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -112,17 +112,24 @@ def unproved(
     """
     from context_engine.audit.formats.checkpoint import parse_note, verify_note
     from context_engine.audit.formats.strict import FormatError
-    from context_engine.wiring.audit import witness_keys
 
     note, keyring = parse_note(checkpoint.note), opened.ledger.keyring
     if keyring is None and not keys:
         return (_UNVERIFIED if note.signatures else NO_KEY,)
     own = bool(keys) or (keyring is not None and any(sign.by(keyring.current.verifier) for sign in note.signatures))
     try:
-        cosigned = bool(verify_note(note, (*witnesses, *witness_keys(opened.context.setup))))
+        cosigned = bool(verify_note(note, (*witnesses, *_configured_witnesses(opened))))
     except FormatError:
         cosigned = False
     return (*(() if own else (_BY_OTHER,)), *(() if cosigned else (_NO_WITNESS,)))
+
+
+def _configured_witnesses(opened: OpenLedger) -> list[VerifierKey]:
+    from context_engine.audit.formats.keys import VerifierKey
+    from context_engine.wiring.audit import checkpoint_rhythm
+
+    with closing(checkpoint_rhythm(opened.context.setup)) as rhythm:
+        return [VerifierKey.parse(witness.vkey) for witness in rhythm.witnesses]
 
 
 def check_vouched(
