@@ -25,6 +25,7 @@ _TAGS: Final = {
 }
 _REF: Final = "#/components/schemas/{model}"
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
+_NO_NUL: Final = "^[^\\x00]*$"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _EVERYWHERE: Final = (400, 500)
 _WITH_TOKEN: Final = (401, 403, 429, 503)
@@ -48,6 +49,8 @@ def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
     _complete(document)
     for properties in _asked(document):
         _limit(properties, limits)
+        for field in properties.values():
+            _without_nul(field)
     return document
 
 
@@ -94,6 +97,17 @@ def _limit(properties: dict[str, Any], limits: ServerSettings) -> None:
         for part in (field, *field.get("anyOf", ())):
             if part.get("type") == kind:
                 part[key] = most
+
+
+def _without_nul(schema: Any) -> None:
+    """State that the texts of a field hold no NUL, which no request may."""
+    if not isinstance(schema, dict) or not schema:  # true, false or missing
+        return
+    if schema.get("type") == "string" and not {"pattern", "enum", "format"} & schema.keys():
+        schema["pattern"] = _NO_NUL
+    parts = [*schema.get("anyOf", ()), schema.get("items", {}), *schema.get("properties", {}).values()]
+    for part in parts:
+        _without_nul(part)
 
 
 def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

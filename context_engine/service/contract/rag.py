@@ -41,6 +41,12 @@ def _written(day: Any) -> Any:
     return day
 
 
+_OBJECT: Final = {"type": ["object", "null"]}
+_GIVEN: Final = {
+    "type": "object",
+    "required": ["content"],
+    "properties": {"content": {"type": "string", "minLength": 1}, "metadata": _OBJECT, "provenance": _OBJECT},
+}
 Flag = Annotated[bool, Field(strict=True)]
 Day = Annotated[date, BeforeValidator(_written)]
 Query = Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -54,6 +60,7 @@ GivenChunks = Annotated[
         description="Chunks as returned by this API or by `context_engine.rag`; each needs `content`, all other fields "
         "are optional.",
         examples=[[{"content": "Losses above USD 10,000 are reported within a day.", "chunk_id": "sop-1#3"}]],
+        json_schema_extra={"items": _GIVEN},
     ),
 ]
 

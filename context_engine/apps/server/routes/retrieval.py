@@ -59,12 +59,24 @@ class ExternalRefusal(BaseModel):
 
 
 _FIELDS: Final[Mapping[str, Any]] = {
-    "knowledge_id": {"description": "DOMAIN, or DOMAIN:PERSONA.", "examples": ["NPA", "NPA:researcher"]},
-    "query": {"description": "The question, in words.", "examples": ["Who approves a new product?"]},
-    "retrieval_setting": {
-        "description": "top_k, 1 or more (100 at most are given); score_threshold, 0 to 1, against the absolute signal."
+    "knowledge_id": {
+        "type": "string",
+        "description": "DOMAIN, or DOMAIN:PERSONA.",
+        "examples": ["NPA", "NPA:researcher"],
     },
-    "metadata_condition": {"description": "logical_operator and conditions, which may hold groups of conditions."},
+    "query": {"type": "string", "description": "The question, in words.", "examples": ["Who approves a new product?"]},
+    "retrieval_setting": {
+        "type": ["object", "null"],
+        "properties": {
+            "top_k": {"type": ["integer", "null"], "minimum": 1},
+            "score_threshold": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        },
+        "description": "top_k, 1 or more (100 at most are given); score_threshold, 0 to 1, of the absolute signal.",
+    },
+    "metadata_condition": {
+        "type": ["object", "null"],
+        "description": "logical_operator and conditions, which may hold groups of conditions.",
+    },
 }
 _REFUSALS: Final = {
     400: "A request that cannot be used, or an unknown knowledge id where `notice_records` is false.",

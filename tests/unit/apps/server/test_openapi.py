@@ -74,3 +74,13 @@ def test_the_limits_in_force_stand_in_it(document: Any) -> None:
     assert [one.get("maximum") for one in fields["top_k"]["anyOf"]] == [17, None]
     answer = document["components"]["schemas"]["RAGPipelineResponse"]["properties"]
     assert "maxLength" not in answer["query"]
+
+
+def test_the_document_says_what_the_service_takes(document: Any) -> None:
+    fields = document["components"]["schemas"]["RAGQueryRequest"]["properties"]
+    assert fields["query"]["pattern"] == "^[^\\x00]*$"
+    assert [part.get("pattern") for part in fields["domain"]["anyOf"]] == ["^[^\\x00]*$", None]
+    chunk = document["components"]["schemas"]["RerankRequest"]["properties"]["chunks"]["items"]
+    assert chunk["required"] == ["content"]
+    body = document["paths"]["/retrieval"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["properties"]["metadata_condition"]["type"] == ["object", "null"]
