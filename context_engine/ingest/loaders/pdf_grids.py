@@ -109,13 +109,21 @@ def _segments(raw: Any, path: Any, matrix: _Matrix) -> Iterator[tuple[_Point, _P
     if not fill.value and not stroke.value:  # a clipping path
         return
     x, y = ctypes.c_float(), ctypes.c_float()
+    at_x, at_y = ctypes.byref(x), ctypes.byref(y)
+    a, b, c, d, e, f = matrix
+    segment_of, point_of, kind_of = (
+        raw.FPDFPath_GetPathSegment,
+        raw.FPDFPathSegment_GetPoint,
+        raw.FPDFPathSegment_GetType,
+    )
     begin: _Point | None = None
     last: _Point | None = None
     for index in range(min(raw.FPDFPath_CountSegments(path), _MOST_SEGMENTS)):
-        segment = raw.FPDFPath_GetPathSegment(path, index)
-        raw.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y))
-        point = _moved(x.value, y.value, matrix)
-        kind = raw.FPDFPathSegment_GetType(segment)
+        segment = segment_of(path, index)
+        point_of(segment, at_x, at_y)
+        across, along = x.value, y.value
+        point = a * across + c * along + e, b * across + d * along + f
+        kind = kind_of(segment)
         if kind == _MOVE:
             if fill.value and begin and last:
                 yield last, begin
@@ -128,11 +136,6 @@ def _segments(raw: Any, path: Any, matrix: _Matrix) -> Iterator[tuple[_Point, _P
             last = begin
     if fill.value and begin and last:
         yield last, begin
-
-
-def _moved(x: float, y: float, matrix: _Matrix) -> _Point:
-    a, b, c, d, e, f = matrix
-    return a * x + c * y + e, b * x + d * y + f
 
 
 class TooManyRulings(Exception):

@@ -21,7 +21,7 @@ _PALE: Final = 235  # of 255, in each colour
 _FAINT: Final = 12  # of 255, of the opacity
 _CONTRAST: Final = 20  # of 255, between two points of text that is seen
 _STEP: Final = 8  # characters between those that are examined of a line
-_SAMPLES: Final = 4  # most steps
+_SAMPLES: Final = 3  # most steps
 _WORD: Final = re.compile(r"\S+")
 _MOST_PICTURES: Final = 200
 _MOST_SIDE: Final = 2_000  # pixels of the rendered page
@@ -60,13 +60,19 @@ class _Look:
             return [(text, False)]
         if self.is_outside(_box(text)):
             return [(text, True)]
-        last = len(text.bare) - 1
+        last, plain = len(text.bare) - 1, text.bare.isascii()
         steps = min(_SAMPLES, last // _STEP + 1)
-        if not any(self._may_hide(text, last * step // steps) for step in range(steps + 1)):
+        for step in range(steps + 1):
+            at = last * step // steps
+            if self._may_hide(text.unit + (at if plain else units(text.bare[:at]))):
+                break
+        else:
             return [(text, False)]
         parts = []
         words = list(_WORD.finditer(text.bare))
-        for may_hide, group in groupby(words, key=lambda word: self._may_hide(text, word.start())):
+        for may_hide, group in groupby(
+            words, key=lambda word: self._may_hide(text.unit + units(text.bare[: word.start()]))
+        ):
             span = list(group)
             bare = text.bare[span[0].start() : span[-1].end()]
             unit = text.unit + units(text.bare[: span[0].start()])
@@ -75,10 +81,10 @@ class _Look:
             parts.append((part, tiny or (may_hide and self.is_even(_box(part)) and not self.has_picture(_box(part)))))
         return parts
 
-    def _may_hide(self, text: LineText, at: int) -> bool:
-        """Whether a character of a line is tiny, drawn invisibly, or in a colour that a white page hides."""
+    def _may_hide(self, unit: int) -> bool:
+        """Whether the character at a UTF-16 offset is tiny, drawn invisibly, or in a colour that a white page hides."""
         raw, handle = self._raw, self._reader.handle
-        index = self._reader.index(text.unit + units(text.bare[:at]))
+        index = self._reader.index(unit)
         drawn = raw.FPDFText_GetTextObject(handle, index)
         if drawn and raw.FPDFTextObj_GetTextRenderMode(drawn) in _INVISIBLE:
             return True
@@ -86,8 +92,8 @@ class _Look:
             return True
         if not raw.FPDFText_GetFillColor(handle, index, *self._at_colours):
             return False
-        *shades, opacity = (colour.value for colour in self._colours)
-        return opacity < _FAINT or min(shades) > _PALE
+        red, green, blue, opacity = self._colours
+        return opacity.value < _FAINT or (red.value > _PALE and green.value > _PALE and blue.value > _PALE)
 
     def is_outside(self, box: Box) -> bool:
         """Whether a box, in the page's own directions, is entirely outside the page."""
