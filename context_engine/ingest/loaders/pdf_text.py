@@ -18,6 +18,7 @@ _WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
+_LEAST_SIZE: Final = 4.0  # smaller type sizes are scaled by a matrix, and say nothing
 _SMALL: Final = 0.8  # times the height of a full character
 _RISE: Final = 0.15  # of that height
 _UNLIKE: Final = 0.06  # of a character's height
@@ -194,7 +195,11 @@ class PageText:
         for word in words:
             chars = [place for place in range(*word.span()) if text[place].isalnum()][:_MOST_CHARS]
             last = next(place for place in reversed(range(*word.span())) if text[place] in _DIGITS)
-            ends = {place: self.box_at(unit + units(text[:place]), turn) for place in {chars[0], last, chars[-1]}}
+            places = {place: unit + units(text[:place]) for place in (chars[0], last, chars[-1])}
+            sizes = {self._raw.FPDFText_GetFontSize(self.handle, self.index(at)) for at in places.values()}
+            if len(sizes) == 1 and sizes.pop() > _LEAST_SIZE:
+                continue
+            ends = {place: self.box_at(at, turn) for place, at in places.items()}
             if min(map(_height, ends.values())) < _SMALL * max(map(_height, ends.values())):
                 boxes = [self.box_at(unit + units(text[:place]), turn) for place in chars]
                 for place, digit in zip(chars, small_digits("".join(text[place] for place in chars), boxes)):
