@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise, zip_longest
 from typing import Final, NamedTuple
 
+from context_engine.ingest.loaders.pdf_digits import Box
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid
-from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, PdfLine, PdfTable, clean, units
+from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine, PdfTable, clean, units
 
 _NARROW: Final = 7.0  # points; a narrower column is the space between two rulings
 _LEAST: Final = 2  # rows and columns

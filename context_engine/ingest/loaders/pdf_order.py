@@ -13,7 +13,8 @@ from itertools import groupby, pairwise
 from statistics import mean
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_text import PART_GAP, Box, LinePart, PdfLine
+from context_engine.ingest.loaders.pdf_digits import Box
+from context_engine.ingest.loaders.pdf_text import PART_GAP, LinePart, PdfLine
 
 _LEAST_ROWS: Final = 3  # with text on both sides
 _LEAST_LENGTH: Final = 15  # mean characters of a line of running text

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate, groupby, islice, pairwise
 from typing import Any, Final, NamedTuple
 
+from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits
 from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
 
 PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
@@ -19,9 +20,6 @@ _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  #
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
 _LEAST_SIZE: Final = 4.0  # smaller type sizes are scaled by a matrix, and say nothing
-_SMALL: Final = 0.8  # times the height of a full character
-_RISE: Final = 0.15  # of that height
-_UNLIKE: Final = 0.06  # of a character's height
 _MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
@@ -29,8 +27,6 @@ _SHORT: Final = 16  # shorter lines are not examined for columns
 _MARGIN: Final = 0.12  # of a page's height: the place of headers and footers
 _MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
 _FAR: Final = 3  # times a character's height
-Box = tuple[float, float, float, float]
-"""Left, bottom, right and top in points."""
 
 
 class LinePart(NamedTuple):
@@ -200,7 +196,7 @@ class PageText:
             if len(sizes) == 1 and sizes.pop() > _LEAST_SIZE:
                 continue
             ends = {place: self.box_at(at, turn) for place, at in places.items()}
-            if min(map(_height, ends.values())) < _SMALL * max(map(_height, ends.values())):
+            if min(map(height, ends.values())) < SMALL * max(map(height, ends.values())):
                 boxes = [self.box_at(unit + units(text[:place]), turn) for place in chars]
                 for place, digit in zip(chars, small_digits("".join(text[place] for place in chars), boxes)):
                     text = f"{text[:place]}{digit}{text[place + 1 :]}"
@@ -353,35 +349,6 @@ class PageText:
         first, last = self.index(unit), self.index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self.handle, index) == 1 for index in range(first, last + 1))
-
-
-def _height(box: Box) -> float:
-    return box[3] - box[1]
-
-
-def small_digits(chars: str, boxes: Sequence[Box]) -> str:
-    """Return the characters of a word with a run of raised or lowered digits as such.
-
-    Only if all other characters of the word are alike in height and place: a recognised scan has digits of any size.
-    """
-    full = max(boxes, key=_height)
-    small = [_height(box) < _SMALL * _height(full) for box in boxes]
-    start = small.index(True) if True in small else len(small)
-    end = next((at for at in range(start, len(small)) if not small[at]), len(small))
-    run, others = boxes[start:end], [*boxes[:start], *boxes[end:]]
-    if not run or any(small[end:]) or not set(chars[start:end]) <= set(_DIGITS) or not _alike(run):
-        return chars
-    if not _alike(others):
-        return chars
-    rise = (run[0][1] - full[1]) / _height(full)
-    digits = "⁰¹²³⁴⁵⁶⁷⁸⁹" if rise > _RISE else "₀₁₂₃₄₅₆₇₈₉" if rise < 0 else _DIGITS
-    return chars[:start] + "".join(digits[int(char)] for char in chars[start:end]) + chars[end:]
-
-
-def _alike(boxes: Sequence[Box]) -> bool:
-    """Whether boxes have one height and stand on one line."""
-    most = _UNLIKE * _height(boxes[0])
-    return all(abs(box[1] - boxes[0][1]) < most and abs(box[3] - boxes[0][3]) < most for box in boxes)
 
 
 def _quarter_turns(matrix: Any) -> int:

@@ -35,8 +35,8 @@ from context_engine.ingest.loaders.markdown import (
 )
 from context_engine.ingest.loaders.office_math import M, equation_text
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
+from context_engine.ingest.loaders.pdf_digits import Box
 from context_engine.ingest.loaders.pdf_order import order_of_boxes
-from context_engine.ingest.loaders.pdf_text import Box
 from context_engine.ingest.loaders.pptx_hidden import P, SlideVisibility, box_of
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile

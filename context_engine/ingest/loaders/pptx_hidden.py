@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.ooxml import A, OoxmlPackage
-from context_engine.ingest.loaders.pdf_text import Box
+from context_engine.ingest.loaders.pdf_digits import Box
 
 P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _TINY: Final = 150  # hundredths of a point

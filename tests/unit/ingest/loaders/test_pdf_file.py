@@ -7,7 +7,7 @@ from PIL import Image
 from context_engine.core.models import DocumentRule
 from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT, page_at
-from context_engine.ingest.loaders.pdf_text import small_digits
+from context_engine.ingest.loaders.pdf_digits import small_digits
 
 
 class Pages(fpdf.FPDF):
