@@ -201,7 +201,7 @@ def test_a_refused_request_is_shown() -> None:
         (("replay", "x"), "no record 'x'"),
         (("show", "x"), "no record 'x'"),
         (("replay", "x", "--file", "manifests/orm.yaml"), "ID of a record, or --file"),
-        (("replay", "--file", "manifests/orm.yaml", "--query", "x"), "--query and --ledger are for"),
+        (("replay", "--file", "manifests/orm.yaml", "--query", "x"), "--query is for one record"),
         (("replay", "--file", "manifests/orm.yaml"), "holds no JSON"),
     ],
 )
