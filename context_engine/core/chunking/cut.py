@@ -13,7 +13,7 @@ from context_engine.core.chunking.contents import ContentsTable, between, withou
 from context_engine.core.chunking.fields import field_pieces
 from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import Count, Piece, fit, pack
-from context_engine.core.chunking.spans import Span, atoms, stripped, table_heads
+from context_engine.core.chunking.spans import Span, TableHead, atoms, stripped, table_heads
 from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.text.markup import has_words
 
@@ -121,17 +121,23 @@ def _within(section: OutlineSection, start: int, end: int) -> OutlineSection:
 def _cut(
     text: str, span: Span, size: int, overlap: int, count: Count, *, keep_blocks: bool = True
 ) -> Iterator[tuple[str, Span]]:
-    """Yield contents and spans; a piece that begins inside a table begins with the head of the table."""
+    """Yield contents and spans; a piece that begins inside a table begins with its head, and the row of its group."""
     heads = [head for head in table_heads(text, *span) if count(head.text) * _MOST_HEAD <= size]
     if heads and count(text[slice(*stripped(text, *span))]) <= size:
         heads = []  # one piece holds all of it
     long = [head for head in heads if not keep_blocks or count(text[head.start : head.end]) > size]
-    limit = size - max((count(f"{head.text}\n") for head in long), default=0)
+    limit = size - max((_opening_size(text, head, count) for head in long), default=0)
     parts = fit(text, atoms(text, *span), limit, count)
     for start, end in pack(text, parts, limit, overlap, count, keep_blocks=keep_blocks):
         head = next((head for head in heads if head.body <= start < head.end), None)
-        content = text[start:end] if head is None else f"{head.text}\n{text[start:end]}"
+        content = text[start:end] if head is None else f"{head.opening(text, start)}\n{text[start:end]}"
         yield (content if head is None or count(content) <= size else text[start:end]), (start, end)
+
+
+def _opening_size(text: str, head: TableHead, count: Count) -> int:
+    """Return the tokens of the longest lines that a piece of a table may begin with."""
+    longest = max((text[slice(*span)] for span in head.groups), key=len, default="")
+    return count(f"{head.text}\n{longest}")
 
 
 def _tokens(text: str, count: Count, start: int, end: int) -> int:
@@ -176,7 +182,7 @@ def _siblings_joined(
     return out
 
 
-CHUNKER_VERSION: Final = "7"
+CHUNKER_VERSION: Final = "8"
 """Raised whenever some text is cut differently: documents cut by an older version are then cut again."""
 
 

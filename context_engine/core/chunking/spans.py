@@ -25,6 +25,7 @@ _ITEM: Final = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)])\
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
 _INDENTED: Final = re.compile(r"(?:\t| {2,})\S")
+_LONE: Final = re.compile(r"[ \t]*\|[ \t]*[^|\s][^|\n]*(?:\|[ \t]*)+\|[ \t]*\n?")  # a row with a first cell alone
 _MOST_HEADING: Final = 100
 
 
@@ -52,12 +53,21 @@ class TableHead(NamedTuple):
         start: offset of the head.
         body: offset of the first row below it.
         end: offset of the end of the table.
+        groups: the rows that name a group of the rows below them, in order.
     """
 
     text: str
     start: int
     body: int
     end: int
+    groups: tuple[Span, ...] = ()
+
+    def opening(self, text: str, start: int) -> str:
+        """Return the lines that a piece begins with if it begins at a row: the head, and the row of its group."""
+        above = [span for span in self.groups if span[0] <= start]
+        if not above or above[-1][0] == start:
+            return self.text
+        return f"{self.text}\n{text[slice(*above[-1])].rstrip()}"
 
 
 class _Block(NamedTuple):
@@ -96,8 +106,21 @@ def table_heads(text: str, start: int, end: int) -> list[TableHead]:
             if not _TABLE.match(text, first, stop):
                 break
             last = stop
-        out.append(TableHead(match[0].rstrip("\n"), match.start(), body, last))
+        out.append(TableHead(match[0].rstrip("\n"), match.start(), body, last, _groups(text, body, last)))
     return out
+
+
+def _groups(text: str, start: int, end: int) -> tuple[Span, ...]:
+    """Return the rows with a text in the first cell alone, if they name groups.
+
+    Those in bold do; without any, all do if there are several and the first is the first row of all.
+    """
+    rows = list(lines(text, start, end))
+    lone = [span for span in rows if _LONE.fullmatch(text, *span)]
+    if not lone or len(lone) == len(rows):
+        return ()
+    bold = tuple(span for span in lone if text[slice(*span)].lstrip("| \t").startswith("**"))
+    return bold or (tuple(lone) if len(lone) > 1 and lone[0] == rows[0] else ())
 
 
 def sentences(text: str, start: int, end: int) -> list[Span]:

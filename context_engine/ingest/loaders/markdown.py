@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 CONTINUED: Final = "\x04"
 """The text of a cell that a merged cell to its left covers."""
 _MOST_HEAD: Final = 3  # rows
+_MOST_GROUP: Final = 100  # characters: a longer cell over all columns is a text
 _MOST_LEVEL: Final = 6
 LINK_OPEN: Final = "\x0e"
 LINK_CLOSE: Final = "\x0f"
@@ -91,10 +92,12 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
     """Return a table with the first row as its head; None if every cell is empty.
 
     Empty rows and columns are left out; short rows are filled with empty cells. A head of several rows, the upper ones
-    with cells over several columns (`CONTINUED`), becomes one row: "Retail" above "Monthly" gives "Retail Monthly".
+    with cells over several columns (`CONTINUED`), becomes one row: "Retail" above "Monthly" gives "Retail Monthly". A
+    row below it that is one cell over all columns names a group of rows, and is in bold.
     """
     filled = [row for row in rows if any(cell.strip(f"{CONTINUED} \n\t") for cell in row)]
-    kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in _with_one_head(filled)]
+    head, *body = _with_one_head(filled) or [[]]
+    kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in (head, *map(_marked_group, body))]
     width = max((len(row) for row in kept), default=0)
     full = [row + [""] * (width - len(row)) for row in kept]
     columns = [index for index in range(width) if any(row[index] for row in full)]
@@ -111,12 +114,21 @@ def _with_one_head(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     while count < min(len(rows) - 1, _MOST_HEAD) and _is_grouped(rows[count - 1]) and _all_words(rows[count]):
         count += 1
     if count == 1:
-        return [[cell.replace(CONTINUED, "") for cell in row] for row in rows]
+        return [*([cell.replace(CONTINUED, "") for cell in row] for row in rows[:1]), *map(list, rows[1:])]
     head = [_spread(row) for row in rows[: count - 1]] + [rows[count - 1]]
     width = max(map(len, head))
     columns = ([row[place] for row in head if place < len(row)] for place in range(width))
     names = [" ".join(dict.fromkeys(one_line(text) for text in column if text.strip())) for column in columns]
-    return [names, *([cell.replace(CONTINUED, "") for cell in row] for row in rows[count:])]
+    return [names, *map(list, rows[count:])]
+
+
+def _marked_group(row: Sequence[str]) -> list[str]:
+    """Return a row of the body without marks of covered cells; one cell over all columns is in bold."""
+    text = one_line(row[0]) if row else ""
+    covered = len(row) > 1 and all(cell == CONTINUED for cell in row[1:])
+    if covered and text not in ("", CONTINUED) and len(text) <= _MOST_GROUP:
+        return [text if text.startswith("**") else f"**{text}**", *("" for _ in row[1:])]
+    return [cell.replace(CONTINUED, "") for cell in row]
 
 
 def _is_grouped(row: Sequence[str]) -> bool:

@@ -40,6 +40,7 @@ from context_engine.ingest.loaders.table import (
     within,
     without_ids,
 )
+from context_engine.ingest.loaders.table_groups import IsGroup, group_name, group_test
 
 _MOST_LINES: Final = 10_000  # characters kept as a possible caption
 _PAIR: Final = 2
@@ -59,6 +60,9 @@ class _Table:
     unused: set[int]
     part: str
     telling: tuple[str, ...] = ()  # names of the columns that identify its rows
+    is_group: IsGroup | None = None
+    group: str = ""  # of the rows that follow
+    opened: str = ""  # a group without rows so far
 
     def takes(self, rows: Sequence[TableRow]) -> bool:
         """Whether rows below an empty one continue the table: in its columns, with numbers where it has numbers."""
@@ -216,7 +220,9 @@ class _Layout:
             if not self._place.ids:
                 table.names = without_ids(names)
             self._place.ids = False  # the next table may repeat an entity
-        table.telling = telling_names([row_fields(row, table.names) for row in body])
+        table.is_group = group_test(body, columns)
+        shown = [row for row in body if table.is_group is None or not table.is_group(row)]
+        table.telling = telling_names([row_fields(row, table.names) for row in shown])
         for row in body:
             yield from self._record(row, table)
         return table
@@ -296,6 +302,12 @@ class _Layout:
     def _record(self, row: TableRow, table: _Table) -> Found:
         if table.unused:
             table.unused -= set(filled_columns(row))
+        if table.is_group is not None and table.is_group(row):
+            table.opened = " / ".join(filter(None, (table.opened, group_name(row))))
+            self._noted([row])
+            return
+        if table.opened:
+            table.group, table.opened = table.opened, ""
         place, names = self._place, table.names
         last = max(filled_columns(row), default=-1)
         if names and place.row == "line" and last >= len(names):
@@ -319,7 +331,7 @@ class _Layout:
 
     def _row(self, row: TableRow, table: _Table, names: Sequence[str]) -> LoadedDocument | Skipped:
         telling = table.telling if names is table.names else without_ids(table.telling)
-        form = {"part": table.part, "sheet": self._place.part, "caption": table.caption}
+        form = {"part": table.part, "sheet": self._place.part, "caption": table.caption, "group": table.group}
         return row_record(row, names, self._place.path, telling=telling, **form)
 
     def _record_or_text(self, record: LoadedDocument | Skipped, rows: Sequence[TableRow]) -> Found:
@@ -340,7 +352,10 @@ class _Layout:
         self._table = None
 
     def _leave(self, table: _Table) -> None:
-        """Keep the names of columns without a value."""
+        """Keep the names of columns without a value, and of a group without rows."""
+        if table.opened:
+            self._texts.add(table.opened)
+            table.opened = ""
         if table.unused:
             names = ", ".join(column_name(table.names, index) for index in sorted(table.unused))
             self._texts.add(f"Columns without a value: {names}")

@@ -44,6 +44,7 @@ class TableRow(NamedTuple):
         notes: comments by column.
         styles: styles of the cells, if known.
         joined: whether it has horizontally merged cells.
+        across: whether its only value is in a cell merged over several columns.
     """
 
     number: int
@@ -52,6 +53,7 @@ class TableRow(NamedTuple):
     notes: Mapping[int, str] = {}
     styles: Sequence[str] = ()
     joined: bool = False
+    across: bool = False
 
 
 class Head(NamedTuple):
@@ -136,6 +138,9 @@ def _texts(row: TableRow) -> list[str]:
     return [one_line(str(cell)) for cell in row.cells if not empty(cell)]
 
 
+_GROUPS: Final = ("Group", "Group above", "Group of this table")
+
+
 def row_record(
     row: TableRow,
     names: Sequence[str],
@@ -145,6 +150,7 @@ def row_record(
     sheet: str = "",
     caption: str = "",
     telling: Sequence[str] = (),
+    group: str = "",
 ) -> LoadedDocument | Skipped:
     """Return a row as a record.
 
@@ -157,9 +163,12 @@ def row_record(
         part: distinguishes the record from others of the same row and file.
         sheet: the sheet, if there are several.
         telling: names of the identifying columns; empty: found from this row only.
+        group: the row of a group above; it becomes the first field.
     """
     fields = row_fields(row, names)
     title = row_title(fields, telling or telling_names([fields]))
+    if group:
+        fields = {next(name for name in _GROUPS if name not in fields): group, **fields}
     if sheet:
         fields.setdefault("sheet", sheet)
     if caption:

@@ -264,14 +264,15 @@ def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableR
             open_now = {
                 merge: value for merge, value in open_now.items() if merge.bottom >= number and value is not None
             }
-        wide = False
+        wide = across = False
         for merge, value in open_now.items():
             if alone and merge.top == number and merge.right > merge.left:
+                across = True
                 continue
             cells += [None] * (merge.right - len(cells))
             cells[merge.left - 1 : merge.right] = [value] * (merge.right - merge.left + 1)
             wide |= merge.top == number and merge.right > merge.left
-        yield row._replace(joined=True) if wide else row
+        yield row._replace(joined=wide, across=across) if wide or across else row
 
 
 def place(ref: str) -> tuple[int, int]:
