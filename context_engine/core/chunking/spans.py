@@ -96,7 +96,7 @@ def atoms(text: str, start: int, end: int) -> list[Atom]:
 def table_heads(text: str, start: int, end: int) -> list[TableHead]:
     """Return the heads of the tables in `text[start:end]` that have one, in order.
 
-    >>> table_heads("| Desk | Limit |\\n|---|---|\\n| Rates | 5 |", 0, 42)[0][1:]
+    >>> table_heads("| Desk | Limit |\\n|---|---|\\n| Rates | 5 |", 0, 42)[0][1:4]
     (0, 27, 42)
     """
     out: list[TableHead] = []
