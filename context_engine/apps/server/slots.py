@@ -117,7 +117,7 @@ class Slots:
     def _next(self, bounds: Bounds) -> _Waiting | None:
         """Take the next request out of the queue; its caller goes to the end of the line."""
         for caller, queue in self._queues.items():
-            waiting = next((one for one in queue if not self._at_share(bounds, one.domain)), None)
+            waiting = next((request for request in queue if not self._at_share(bounds, request.domain)), None)
             if waiting is not None:
                 queue.remove(waiting)
                 del self._queues[caller]

@@ -1,4 +1,4 @@
-"""Compare the ledger's checkpoints, and copies kept elsewhere, with the recomputed tree."""
+"""Compare the ledger's checkpoints and copies kept elsewhere with the recomputed tree, and with what was published."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
+from sqlalchemy import Connection, select
+
 from context_engine.audit.checks.findings import Finding, Place, Table
 from context_engine.audit.checks.keys import Trust
 from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.strict import FormatError
+from context_engine.audit.ledger.publish import Publication, read_publication
+from context_engine.audit.ledger.schema import checkpoint as stored_checkpoints
 
 
 class CheckpointNote(NamedTuple):
@@ -192,3 +196,27 @@ def _misfits(fit: Sequence[tuple[_Read, bool]]) -> Iterator[Finding]:
         code = "fork" if table == "outside" else "checkpoint_root"
         problem = f"some of the records {good} to {first - 1} are not those that the checkpoint was made over"
         yield Finding(code, Place(table, first, last if last != first else None, name), problem)
+
+
+def check_published(connection: Connection, minimum: int) -> Iterator[Finding]:
+    """Yield the published checkpoints that the ledger no longer has, and the last one if its time was changed.
+
+    Args:
+        minimum: records below this index were pruned.
+    """
+    published = read_publication(connection)
+    rows = connection.execute(select(stored_checkpoints.c.size, stored_checkpoints.c.written))
+    written = {size: at for size, at in rows if isinstance(size, int)}
+    yield from _missing(published, written, minimum)
+    if published.made is not None:
+        size, at = published.made
+        if written.get(size, at) != at:
+            problem = "the time of the checkpoint is not the one that the ledger noted when it published it"
+            yield Finding("checkpoint_time", Place("checkpoint", size), problem)
+
+
+def _missing(published: Publication, written: Mapping[int, object], minimum: int) -> Iterator[Finding]:
+    for size in sorted({size for size in published.done.values() if size > minimum and size not in written}):
+        ways = ", ".join(sorted(way for way, done in published.done.items() if done == size))
+        problem = f"the ledger published this checkpoint ({ways[:200]}) and no longer has it"
+        yield Finding("checkpoint_missing", Place("checkpoint", size), problem)

@@ -90,7 +90,7 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """ "self-consistent" without a key from outside: whoever rewrote the ledger may also have set its key."""
+        """The result in words. Without a key from outside, whoever rewrote the ledger may also have set its key."""
         if not self.consistent:
             return "not sound"
         return "sound" if self.outside_key else "self-consistent"

@@ -13,6 +13,7 @@ from context_engine.audit.checks.checkpoints import (
     CheckedLog,
     CheckpointNote,
     check_checkpoints,
+    check_published,
     signed_size,
     size_of,
 )
@@ -21,7 +22,6 @@ from context_engine.audit.checks.findings import Finding, Place, Verification
 from context_engine.audit.checks.keys import Trust, judge_key_runs, judge_keys
 from context_engine.audit.checks.pending import LateRecords, check_pending, read_later
 from context_engine.audit.checks.proved import not_proved, proved
-from context_engine.audit.checks.published import check_published
 from context_engine.audit.checks.rows import find_extent, stray_rows
 from context_engine.audit.checks.stretch import Plan, Stretch, check_stretches
 from context_engine.audit.checks.tree import Tree, read_upper

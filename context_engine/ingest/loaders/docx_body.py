@@ -319,7 +319,7 @@ class Styles:
         return self._marks[name]
 
     def shades(self, name: str) -> bool:
-        """Return whether a style gives its text a ground of its own."""
+        """Return whether a style gives its text a background."""
         return any(is_shaded(element) for style in self._chain(name) for element in style.iter(f"{W}shd"))
 
     def _hides(self, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from context_engine.ingest.loaders.docx_symbols import symbol
 from context_engine.ingest.loaders.markdown import HYPERLINK, LINK_CLOSE, LINK_OPEN, linked, with_links
 from context_engine.ingest.loaders.office_math import MATH, M
-from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, PALE, REL, chosen
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 Changes = Literal["accept", "reject", "both"]
@@ -34,7 +34,6 @@ NOTES: Final = {
 """References to notes, and the prefix of their names; a comment leaves no mark in the text."""
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
 _TINY: Final = 3  # half points
-_PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
 _GROUNDS: Final = {f"{W}p": ("pPr", "pStyle"), f"{W}tc": ("tcPr", "none"), f"{W}tbl": ("tblPr", "tblStyle")}
 _GENERATED: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
@@ -76,7 +75,7 @@ class TextStyles(Protocol):
         """Return the marks of text in a style: struck, raised, lowered."""
 
     def shades(self, name: str) -> bool:
-        """Return whether a style gives its text a ground of its own."""
+        """Return whether a style gives its text a background."""
 
 
 class ParagraphReader:
@@ -155,10 +154,10 @@ class ParagraphReader:
         size = _value(given, "sz") or ""
         if (size.isdecimal() and int(size) <= _TINY) or style in self._hidden:
             return True
-        return _PALE.fullmatch(_value(given, "color") or "") is not None and self._is_on_white(given, run)
+        return PALE.fullmatch(_value(given, "color") or "") is not None and self._is_on_white(given, run)
 
     def _is_on_white(self, given: Given, run: Any) -> bool:
-        """Whether nothing around a run has a ground of its own."""
+        """Whether nothing around a run has a background of its own."""
         if f"{W}highlight" in given or is_shaded(given.get(f"{W}shd")):
             return False
         for around in run.iterancestors():
@@ -292,7 +291,7 @@ def is_on(properties: Any | None, name: str) -> bool:
 
 
 def is_shaded(element: Any | None) -> bool:
-    """Whether a shading `w:shd` is a ground of another colour than white."""
+    """Whether a shading `w:shd` is a background of another colour than white."""
     return element is not None and (element.get(f"{W}fill") or "auto").lower() not in ("auto", "ffffff")
 
 

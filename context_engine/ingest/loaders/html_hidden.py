@@ -2,8 +2,8 @@
 
 Text that a reader does not see is how instructions are smuggled to a model. `style` attributes are read, and the rules
 of `<style>` elements whose selectors the parser knows. A later rule may show an element again; the rest of the cascade
-is ignored. Style sheets in other files are not fetched; a page that has one may have any ground, so that white text
-without a background of its own is read there.
+is ignored. Style sheets in other files are not fetched. A page with such a file may have any background, so its white
+text is read.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def hidden_elements(page: LexborHTMLParser) -> frozenset[int]:
 
 
 def _white_on_white(page: LexborHTMLParser, rules: Sequence[tuple[str, str]]) -> set[int]:
-    """Return the white elements that are in no element with a ground of its own."""
+    """Return the white elements that are in no element with a background."""
     white = {node.mem_id: node for node in page.css(_MAY_BE_WHITE)[:_MOST_ELEMENTS] if _is_white(node)}
     for selector, declarations in rules:
         if _colour(_values(declarations).get("color", "")) == "white":

@@ -96,6 +96,6 @@ def _is_pale(style: Any) -> bool:
 
 
 def _is_shaded(style: Any, *properties: str) -> bool:
-    """Whether a style gives its text a ground that is not white."""
+    """Whether a style gives its text a background that is not white."""
     grounds = (element.get(f"{_FO}background-color") or "" for element in style.iterchildren(*properties))
     return any(ground.startswith("#") and not _PALE.fullmatch(ground) for ground in grounds)

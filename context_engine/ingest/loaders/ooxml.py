@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -26,6 +27,8 @@ _MOMENTS: Final = ("created", "modified")
 A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
+"""A colour that nobody sees on white."""
 _POINTS: Final = frozenset(("", "node", "asst", "doc"))  # points with text by a person; other kinds are layout
 _MOST_POINTS: Final = 10_000
 

@@ -1,7 +1,7 @@
 """Text of a slide that nobody sees: beside the slide, tiny, transparent, or white on a white slide.
 
-A ground is looked for on the slide, its layout and its master. Text counts as white on white only if none of them has
-another background and nothing is drawn in its place, so text on a picture or a dark shape is read.
+White text is hidden only if the slide, its layout and its master have no other background, and nothing is drawn where
+the text stands. So white text on a picture or a dark shape is read.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from math import inf
 from typing import Any, Final
 
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.ooxml import A, OoxmlPackage
+from context_engine.ingest.loaders.ooxml import PALE, A, OoxmlPackage
 from context_engine.ingest.loaders.pdf_digits import Box
 
 P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _TINY: Final = 150  # hundredths of a point
-_PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
 _FRAMES: Final = {f"{P}sp": f"{P}spPr", f"{P}cxnSp": f"{P}spPr", f"{P}pic": f"{P}spPr", f"{P}grpSp": f"{P}grpSpPr"}
 _FILLS: Final = tuple(f"{A}{name}" for name in ("solidFill", "gradFill", "blipFill", "pattFill", "grpFill"))
 _WHITE: Final = ("bg1", "lt1", "white")
@@ -122,7 +121,7 @@ def box_of(shape: Any) -> Box | None:
 
 
 def _is_drawn(shape: Any) -> bool:
-    """Whether a shape may give a ground to text: a picture, a table, a group, anything with a fill."""
+    """Whether a shape may be the background of text: a picture, a table, a group, anything with a fill."""
     if shape.tag not in (f"{P}sp", f"{P}cxnSp"):
         return shape.tag not in (f"{P}nvGrpSpPr", f"{P}grpSpPr")
     style = shape.find(f"{P}style/{A}fillRef")
@@ -154,4 +153,4 @@ def _is_white(fill: Any | None) -> bool:
     if colour is None or (len(colour) and colour.find(f"{A}alpha") is None):
         return False
     value = colour.get("val") or ""
-    return value in _WHITE or _PALE.fullmatch(value) is not None
+    return value in _WHITE or PALE.fullmatch(value) is not None

@@ -30,8 +30,7 @@ from context_engine.ingest.loaders.markdown import (
     one_line,
     unlinked,
 )
-from context_engine.ingest.loaders.rtf_colours import RtfColours
-from context_engine.ingest.loaders.rtf_flow import Flow, GroupState, plain_block
+from context_engine.ingest.loaders.rtf_flow import GroupState, RtfFlow, plain_block
 from context_engine.ingest.loaders.rtf_words import (
     ASIDE,
     CHARS,
@@ -45,6 +44,7 @@ from context_engine.ingest.loaders.rtf_words import (
     INLINE,
     SIGNS,
     TOKEN,
+    RtfColours,
 )
 from context_engine.ingest.loaders.run_marks import marked
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -96,7 +96,7 @@ class RtfReader:
         self._fonts: dict[int, str] = {}
         self._colours = RtfColours()
         self._styles: dict[int, str] = {}
-        self._flows = [Flow()]
+        self._flows = [RtfFlow()]
         self._notes = 0
         self._bytes = bytearray()
         self._state = GroupState()
@@ -173,7 +173,7 @@ class RtfReader:
             if word in (b"footnote", b"annotation"):
                 self._refer(word)
             state.place = ASIDE[word]
-            self._flows.append(Flow())
+            self._flows.append(RtfFlow())
             return True
         if word in FIELDS and state.place == "gone info":
             state.place = word.decode()
@@ -340,7 +340,7 @@ class RtfReader:
         flow.blocks += flow.beside
         flow.beside = []
 
-    def _block(self, text: str, flow: Flow) -> MarkdownBlock:
+    def _block(self, text: str, flow: RtfFlow) -> MarkdownBlock:
         name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
         if name == "title" and not self.title:
             self.title = unlinked(one_line(text))

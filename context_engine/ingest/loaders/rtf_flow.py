@@ -32,7 +32,7 @@ class GroupState:
 
 
 @dataclass(slots=True)
-class Flow:
+class RtfFlow:
     """A text under construction: the body, or one outside it."""
 
     text: list[str] = field(default_factory=list)

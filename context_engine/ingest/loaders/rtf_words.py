@@ -1,4 +1,4 @@
-"""The control words of RTF: characters, destinations, character sets, formulas."""
+"""The control words of RTF (characters, destinations, character sets, formulas) and its table of colours."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ CHARSETS: Final = {
     163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
     255: "cp437",
 }  # fmt: skip
+_PALE: Final = 0xF0  # of 255: the least red, green and blue of nearly white
 HEIGHTS: Final = {b"super": b"super", b"sub": b"sub", b"nosupersub": b"", b"msup": b"super", b"msub": b"sub"}
 """Words that raise or lower the text after them; those with "m" belong to formulas."""
 FORMULA: Final = {b"mnum": "", b"mden": "/", b"mrad": "√", b"md": ""}
@@ -59,3 +60,32 @@ def with_groups(text: str) -> str:
 
 def _bracketed(text: str) -> str:
     return text if len(text) < 2 or text.replace(".", "").isalnum() else f"({text})"
+
+
+class RtfColours:
+    """Collects the colours; the first one, which is the reader's own, is number 0.
+
+    Attributes:
+        pale: numbers of the colours that nobody sees on white paper.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[bytes, int] = {}
+        self._count = 0
+        self.pale: set[int] = set()
+
+    def set(self, word: bytes, number: int | None) -> None:
+        """Take a part of the current colour: `red`, `green` or `blue`."""
+        self._parts[word] = number or 0
+
+    def end(self, text: str) -> None:
+        """Take the text between colours: each ";" ends a colour."""
+        for _ in range(text.count(";")):
+            if len(self._parts) == 3 and min(self._parts.values()) >= _PALE:
+                self.pale.add(self._count)
+            self._parts.clear()
+            self._count += 1
+
+    def is_ground(self, number: int | None) -> bool:
+        """Return whether a background of this colour is seen."""
+        return bool(number) and number not in self.pale
