@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from context_engine.apps.server.slots import Bounds, Slots
+from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import DomainSpec, Settings, SourceSpec
@@ -24,6 +24,7 @@ from context_engine.wiring.examine import ExaminedSource, examine_source
 
 T = TypeVar("T")
 Work = Callable[[Deployment, Authenticated], T]
+ANY_TURN: Final = Turn()
 _THREAD: Final = "context-engine-request"
 
 
@@ -57,32 +58,20 @@ class Service:
         """The settings in force."""
         return self.live.current.settings
 
-    async def call(
-        self,
-        request: Request,
-        work: Work[T],
-        *,
-        domain: str | None = None,
-        patience_s: float | None = None,
-        line: str | None = None,
-    ) -> T:
+    async def call(self, request: Request, work: Work[T], turn: Turn = ANY_TURN) -> T:
         """Run `work` in a thread with the deployment and the caller, and return its result.
-
-        Args:
-            domain: that of a search; one domain never takes all slots if there are several.
-            patience_s: longest useful wait for a slot; None: any.
-            line: whose requests wait in one line; None: the principal's.
 
         Raises:
             NotAuthenticated: no valid token.
             Overloaded: too many requests are waiting, or the wait would be too long.
         """
         caller = caller_of(request)
-        waited = await self.slots.take(line or caller.principal.id, domain=domain, patience_s=patience_s)
-        if waited and await self._left(request, domain):
-            self.slots.release(domain)
+        line = turn.line or caller.principal.id
+        waited = await self.slots.take(line, domain=turn.domain, patience_s=turn.patience_s)
+        if waited and await self._left(request, turn.domain):
+            self.slots.release(turn.domain)
             raise Overloaded("the caller has gone while the request waited")
-        return await self._worked(lambda deployment: work(deployment, caller), domain)
+        return await self._worked(lambda deployment: work(deployment, caller), turn.domain)
 
     async def run(self, work: Callable[[Deployment], T]) -> T:
         """Run `work` in a thread with the deployment, without a request, and return its result.
@@ -93,23 +82,9 @@ class Service:
         await self.slots.take()
         return await self._worked(work)
 
-    async def json(
-        self,
-        request: Request,
-        work: Work[BaseModel],
-        *,
-        domain: str | None = None,
-        patience_s: float | None = None,
-        line: str | None = None,
-    ) -> Response:
-        """Return the answer of `work` as JSON, encoded once in the thread; the arguments are those of `call`."""
-        body = await self.call(
-            request,
-            lambda deployment, caller: work(deployment, caller).model_dump_json(),
-            domain=domain,
-            patience_s=patience_s,
-            line=line,
-        )
+    async def json(self, request: Request, work: Work[BaseModel], turn: Turn = ANY_TURN) -> Response:
+        """Return the answer of `work` as JSON, encoded once in the thread."""
+        body = await self.call(request, lambda deployment, caller: work(deployment, caller).model_dump_json(), turn)
         return Response(body, media_type="application/json")
 
     def reload(self) -> None:

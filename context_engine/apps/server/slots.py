@@ -28,6 +28,20 @@ class Bounds(NamedTuple):
     shared: bool = False
 
 
+class Turn(NamedTuple):
+    """How a request waits for a slot.
+
+    Attributes:
+        line: requests of one line are served in order, and lines in turn; None: the line of the caller.
+        domain: that of a search; None: of no domain.
+        patience_s: longest useful wait; None: any.
+    """
+
+    line: str | None = None
+    domain: str | None = None
+    patience_s: float | None = None
+
+
 class _Waiting(NamedTuple):
     turn: asyncio.Future[None]
     domain: str | None

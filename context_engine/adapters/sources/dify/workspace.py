@@ -20,10 +20,8 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
-_COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)
-
-
-_MOST_FAILURES: Final = 5
+_COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)  # failures of Dify, not of a caller
+_MOST_FAILURES: Final = 5  # in a row, until a dataset is left alone
 _PAUSE_S: Final = 30.0
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 _EMPTY_TTL_S: Final = 30.0  # for an empty dataset: documents may be on their way

@@ -16,6 +16,7 @@ from context_engine.apps.dify.reranking import asked_beforehand
 from context_engine.apps.dify.tools import ToolName, Tools
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
+from context_engine.apps.server.slots import Turn
 from context_engine.core.models import Caller, Principal
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
@@ -131,7 +132,7 @@ async def _answered(tool: ToolName, request: Request, body: ToolCall) -> Respons
 
     caller = caller_of(request)
     line = f"{caller.principal.id} {body.app_id} {body.user_id}" if caller.gateway else None
-    return await service_of(request).json(request, work, line=line)
+    return await service_of(request).json(request, work, Turn(line=line))
 
 
 def _tools(deployment: Deployment, request_id: str) -> Tools:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import Work, request_id_of, service_of
+from context_engine.apps.server.slots import Turn
 from context_engine.core.models import Caller
 from context_engine.errors import InvalidRequest
 from context_engine.service.answers import build_context, rerank_chunks
@@ -67,7 +68,7 @@ async def _search(request: Request, body: RAGQueryRequest, work: Work[BaseModel]
     given = body.settings.get("deadline_s")
     deadline_s = given if isinstance(given, (int, float)) and given > 0 else service.settings.deadline_s
     patience_s = min(deadline_s, service.settings.server_max_wait_s)
-    return await service.json(request, work, domain=body.domain, patience_s=patience_s)
+    return await service.json(request, work, Turn(domain=body.domain, patience_s=patience_s))
 
 
 @router.post(
