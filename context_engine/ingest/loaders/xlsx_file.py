@@ -34,6 +34,7 @@ from context_engine.ingest.loaders.xlsx_values import Values
 _MOST_UNPACKED: Final = 2 << 30
 _MOST_PART: Final = 256 << 20  # for all parts but the sheets, which are read row by row; mainly the shared texts
 _PREVIEW: Final = 100
+_READ_THEM: Final = "hidden_cells: read reads them"
 _DAMAGED: Final = (ExpatError, BadZipFile, EOFError, ValueError)
 Found = Iterator[LoadedDocument | Skipped]
 _IDS: Final = frozenset(ID_FIELDS[True])
@@ -90,7 +91,9 @@ class _Workbook:
         texts = SheetTexts(place)
         end = self._end(sheet)
         links = self._book.links(sheet.path, end.links)
-        rows = SheetRows(self._values, self._book.comments(sheet.path), links, read_hidden=self._read_hidden)
+        rows = SheetRows(
+            self._values, self._book.comments(sheet.path), links, painted=end.painted, read_hidden=self._read_hidden
+        )
         if sheet.worksheet:
             yield from self._rows(sheet, rows, place, texts, end)
         texts.add(*(f"Comment on {cell}: {text}" for cell, text in rows.notes))
@@ -119,8 +122,11 @@ class _Workbook:
     def _report(self, sheet: SheetPart, rows: SheetRows) -> None:
         name = f"sheet {sheet.title!r}"
         if rows.hidden:
-            left = f"{name}: {_cells(rows.hidden)} in hidden rows or columns not read; hidden_cells: read reads them"
+            left = f"{name}: {_cells(rows.hidden)} in hidden rows or columns not read; {_READ_THEM}"
             self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=rows.hidden))
+        if rows.unseen:
+            left = f"{name}: {_cells(rows.unseen)} whose format hides them (;;;, white or tiny) not read; {_READ_THEM}"
+            self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=rows.unseen))
         if rows.unsaved:
             formulas = "1 formula cell" if rows.unsaved == 1 else f"{rows.unsaved:,} formula cells"
             problem = f"{name}: no saved value in {formulas}: the formula was kept instead"
@@ -138,7 +144,7 @@ class _Workbook:
                 for row in _until_broken(rows.rows(source), []):
                     count += sum(cell is not None for cell in row.cells)
         subject = _cells(count) if sheet.worksheet else "it is"
-        left = f"sheet {sheet.title!r} is hidden: {subject} not read; hidden_cells: read reads them"
+        left = f"sheet {sheet.title!r} is hidden: {subject} not read; {_READ_THEM}"
         self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count))
 
     def _id_rows(self, sheet: SheetPart) -> int:

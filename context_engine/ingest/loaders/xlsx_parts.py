@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 from xml.etree.ElementTree import Element, ParseError
 from xml.parsers.expat import ExpatError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.ooxml import PALE
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.xlsx_values import (
     Format,
@@ -30,6 +31,9 @@ _MOST_TEXTS: Final = 2_000_000
 _MOST_CHARS: Final = 64 << 20
 _MOST_COMMENTS: Final = 100_000
 _HEADER_CODE: Final = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d+|[A-Z])|&&')
+_NOTHING: Final = re.compile(r"\s*;\s*;\s*;\s*")  # a number format that shows no number and no text
+_TINY: Final = 1.5  # points
+T = TypeVar("T")
 _TABLE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 
 
@@ -127,26 +131,32 @@ class Book:
         return texts
 
     def formats(self) -> list[Format]:
-        """Return the number format of each cell style."""
+        """Return the format of each cell style."""
         path = self._part("styles")
         root = self._tree(path)
         if root is None:
             return []
         codes: dict[str, str] = {}
         formats: list[Format] = []
-        struck: list[bool] = []
+        fonts: list[Format] = []
+        filled: list[bool] = []
         for group in root:
             if local(group) == "numFmts":
                 codes = {element.get("numFmtId", ""): element.get("formatCode", "") for element in group}
             elif local(group) == "fonts":
-                struck = [any(local(part) == "strike" and is_on(part.attrib) for part in font) for font in group]
+                fonts = [_of_font(font) for font in group]
+            elif local(group) == "fills":
+                filled = [_is_filled(fill) for fill in group]
             elif local(group) == "cellXfs":
                 for element in group:
                     number, font = element.get("numFmtId", "0"), element.get("fontId", "")
                     own = format_of(codes[number]) if number in codes else None
                     form = known(own) if own else built_in(int(number) if number.isdecimal() else 0)
-                    is_struck = font.isdecimal() and int(font) < len(struck) and struck[int(font)]
-                    formats.append(form._replace(struck=True) if is_struck else form)
+                    look, on_fill = _at(fonts, font) or Format(), _at(filled, element.get("fillId", ""))
+                    unseen = look.unseen or _NOTHING.fullmatch(codes.get(number, "")) is not None
+                    if look.struck or unseen or look.pale:
+                        form = form._replace(struck=look.struck, unseen=unseen, pale=look.pale and not on_fill)
+                    formats.append(form)
         return formats
 
     def comments(self, sheet: str) -> dict[str, str]:
@@ -236,6 +246,28 @@ class Book:
             if real:
                 relations.append((element.get("Id", ""), real, element.get("Type", "").rpartition("/")[2]))
         return relations
+
+
+def _of_font(font: Element) -> Format:
+    """Return how a font shows its text: struck, tiny, white."""
+    parts = {local(part): part.attrib for part in font}
+    struck = "strike" in parts and is_on(parts["strike"])
+    size = parts.get("sz", {}).get("val", "")
+    tiny = size.replace(".", "", 1).isdecimal() and float(size) <= _TINY
+    colour = parts.get("color", {})
+    white = PALE.fullmatch(colour.get("rgb", "")[2:]) is not None or (
+        colour.get("theme") == "0" and "tint" not in colour
+    )
+    return Format(struck=struck, unseen=tiny, pale=white)
+
+
+def _is_filled(fill: Element) -> bool:
+    """Whether a fill gives its cells a background; a gradient does."""
+    return any(local(part) == "gradientFill" or part.get("patternType", "none") != "none" for part in fill)
+
+
+def _at(values: Sequence[T], place: str) -> T | None:
+    return values[int(place)] if place.isdecimal() and int(place) < len(values) else None
 
 
 def header_text(codes: Mapping[str, str]) -> str:

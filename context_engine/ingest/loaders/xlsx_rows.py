@@ -43,10 +43,12 @@ class SheetRows:
     Args:
         notes: comments by cell.
         links: targets of links by cell.
-        read_hidden: whether hidden rows and columns are read.
+        painted: as in `SheetEnd`.
+        read_hidden: whether hidden cells are read.
 
     Attributes:
         hidden: cells with a value in hidden rows or columns that were not read.
+        unseen: cells whose format hides their value, and that were not read.
         unsaved: formulas without a saved value.
         beyond: cells to the right of the last possible column.
         headers: page headers and footers.
@@ -58,15 +60,16 @@ class SheetRows:
         notes: Mapping[str, str] | None = None,
         links: Mapping[str, str] | None = None,
         *,
+        painted: bool = False,
         read_hidden: bool = False,
     ) -> None:
-        self._values, self._read_hidden = values, read_hidden
+        self._values, self._read_hidden, self._painted = values, read_hidden, painted
         self._links = {place(ref): target for ref, target in (links or {}).items()}
         self._notes: dict[int, dict[int, str]] = {}
         for ref, text in (notes or {}).items():
             column, row = place(ref)
             self._notes.setdefault(row, {})[column] = text
-        self.hidden = self.unsaved = self.beyond = 0
+        self.hidden = self.unseen = self.unsaved = self.beyond = 0
         self.headers: dict[str, str] = {}
         self._hidden_columns: set[int] = set()
         self._rows: list[TableRow] = []
@@ -175,8 +178,9 @@ class SheetRows:
         if not 0 <= column < _LAST_COLUMN:
             self.beyond += 1
             return
-        if not self._read_hidden and (self._row_hidden or column in self._hidden_columns):
-            self.hidden += 1
+        covered = self._row_hidden or column in self._hidden_columns
+        if not self._read_hidden and (covered or self._is_unseen()):
+            self.hidden, self.unseen = self.hidden + covered, self.unseen + (not covered)
             self._last = self._number
             self._notes.get(self._number, {}).pop(column, None)
             return
@@ -191,6 +195,10 @@ class SheetRows:
             self._styles += [""] * short
         cells.append(value)
         self._styles.append(self._style)
+
+    def _is_unseen(self) -> bool:
+        """Whether the format of the current cell hides its value."""
+        return self._values.any_unseen and self._values.is_unseen(self._style, painted=self._painted)
 
     def _target(self) -> str:
         """Return where the current cell links to; "" if it does not."""
@@ -220,10 +228,12 @@ class SheetEnd(NamedTuple):
     Attributes:
         merges: the merged cells.
         links: relation ids of links by cell, such as "B7".
+        painted: whether tables or conditional formats may give cells a background.
     """
 
     merges: list[Merge]
     links: dict[str, str]
+    painted: bool = False
 
 
 def end_of(archive: ZipFile, part: str) -> SheetEnd:
@@ -231,16 +241,17 @@ def end_of(archive: ZipFile, part: str) -> SheetEnd:
     merges: list[Merge] = []
     links: dict[str, str] = {}
     with archive.open(part) as source:
-        rest = b""
+        rest, painted = b"", False
         while block := source.read(_BLOCK):
             text = rest + block
             if b"mergeCell" in text and len(merges) < _MOST_MERGES:
                 merges += [merge for match in _MERGE.finditer(text) if (merge := _merge(match))]
             if b"hyperlink" in text and len(links) < _MOST_LINKS:
                 links |= dict(_links(text))
+            painted = painted or b"tablePart " in text or b"conditionalFormatting" in text
             cut = text.rfind(b"<")
             rest = text[cut:] if cut >= 0 and b">" not in text[cut:] and len(text) - cut < _MOST_TAG else b""
-    return SheetEnd(merges[:_MOST_MERGES], links)
+    return SheetEnd(merges[:_MOST_MERGES], links, painted)
 
 
 def _links(text: bytes) -> Iterator[tuple[str, str]]:

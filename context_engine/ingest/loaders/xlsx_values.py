@@ -109,6 +109,8 @@ class Format(NamedTuple):
         before, after: a currency or unit shown beside the number.
         mask: a pattern of zeros that every digit of a code is shown in, e.g. "00000" or "000-00"; "" for none.
         struck: whether the cell is struck through.
+        unseen: whether nobody sees the value: the format shows nothing (`;;;`), or the type is tiny.
+        pale: whether the type is white, and the cell has no fill of its own.
     """
 
     kind: str = "number"
@@ -116,6 +118,8 @@ class Format(NamedTuple):
     after: str = ""
     mask: str = ""
     struck: bool = False
+    unseen: bool = False
+    pale: bool = False
 
 
 def format_of(code: str) -> Format:
@@ -160,11 +164,15 @@ class Values:
         shared: the texts that cells refer to by number.
         formats: one for each cell style.
         from_1904: whether days are counted from 1904.
+
+    Attributes:
+        any_unseen: whether any style hides its values.
     """
 
     def __init__(self, shared: Sequence[str], formats: Sequence[Format], *, from_1904: bool = False) -> None:
         self._shared, self._formats, self._from_1904 = shared, formats, from_1904
         self._any_struck = any(form.struck for form in formats)
+        self.any_unseen = any(form.unseen or form.pale for form in formats)
 
     def value(self, kind: str, stored: str, style: str) -> Cell:
         """Return the value of a cell; None for an empty one.
@@ -176,6 +184,11 @@ class Values:
         return (
             value if not self._any_struck or empty(value) or not self._format(style).struck else f"~~{shown(value)}~~"
         )
+
+    def is_unseen(self, style: str, *, painted: bool) -> bool:
+        """Return whether nobody sees a cell of a style; on a `painted` sheet white type may have a background."""
+        form = self._format(style)
+        return form.unseen or (form.pale and not painted)
 
     def _plain(self, kind: str, stored: str, style: str) -> Cell:
         if kind == "s":
