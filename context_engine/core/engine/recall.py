@@ -25,7 +25,8 @@ from context_engine.errors import SourceBusy, SourceError, SourceTimeout, Source
 logger = logging.getLogger(__name__)
 _MOST_SLOW: Final = 3  # failures in a row
 _PAUSE_S: Final = 30.0
-_SLOW: Final = 0.5  # of the time limit: a failure that took longer held up its search
+_SLOW: Final = 0.5  # of the longest time limit so far, so that a caller in a hurry makes no source slow for others
+_LEAST_SLOW_S: Final = 1.0
 
 
 class SourceReply(NamedTuple):
@@ -76,6 +77,7 @@ class SourceBulkhead:
         self._preparable = source if isinstance(source, Preparable) else None
         self._bulkhead = Bulkhead(f"source-{source_id}")
         self._breaker = Breaker(_MOST_SLOW, _PAUSE_S)
+        self._longest_s = _LEAST_SLOW_S  # the longest time limit of a call so far
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
         """Call the source in another thread; the future never raises.
@@ -164,11 +166,17 @@ class SourceBulkhead:
         except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
             outcome = as_source_error(error, self.source_id)
         reply = self.reply(outcome, query, started)
-        share = reply.elapsed_ms / (query.timeout_s * 1000.0) if query.timeout_s > 0 else 0.0
-        self._note(slow=share >= 1.0 or (reply.error is not None and share >= _SLOW))
+        self._note(reply, query.timeout_s)
         return reply
 
-    def _note(self, *, slow: bool) -> None:
+    def _note(self, reply: SourceReply, limit_s: float) -> None:
+        """Record whether a call was answered, or failed after holding up its search; a quick failure says nothing."""
+        self._longest_s = max(self._longest_s, limit_s)
+        elapsed_s = reply.elapsed_ms / 1000.0
+        late = elapsed_s >= self._longest_s
+        slow = late or (reply.error is not None and elapsed_s >= max(_LEAST_SLOW_S, _SLOW * self._longest_s))
+        if reply.error is not None and not slow:
+            return
         was_open = self._breaker.is_open
         self._breaker.note(self._clock.monotonic(), failed=slow)
         if self._breaker.is_open != was_open:

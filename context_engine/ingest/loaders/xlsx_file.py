@@ -4,10 +4,10 @@ Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); nu
 USD 5 as "USD 5", 637 in the format 0000 as "0637"; struck, raised and lowered characters as in Word; the targets of
 links; a formula's saved value, or the formula itself if none was saved (reported); the value of merged cells in each
 of their rows; comments with their cells, text boxes, the text of charts, page headers and footers. Hidden sheets, rows
-and columns as `hidden_cells` says; omitted cells are counted and reported. If several tables have a column of ids,
-records are identified by sheet and row instead, because one entity may be in each. Not read: pictures, other workbooks
-(never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip bombs, XML with a document type,
-more shared texts than fit into memory.
+and columns, and cells that their format hides, as `hidden_cells` says; omitted cells are counted and reported. If
+several tables have a column of ids, records are identified by sheet and row instead, because one entity may be in
+each. Not read: pictures, other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside),
+passwords, zip bombs, XML with a document type, more shared texts than fit into memory.
 """
 
 from __future__ import annotations

@@ -46,6 +46,12 @@ def status(result):
     return next(source for source in result.sources if source.source_id == "t2")
 
 
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    """Failures are slow from 0.1 s on, half of the limit of 0.2 s."""
+    monkeypatch.setattr(recall, "_LEAST_SLOW_S", 0.1)
+
+
 @pytest.fixture
 def ask(make_engine, spec_of, chunk_of):
     """Searches a good source and one that is given, which may take 0.2 s; returns the status of the latter."""
@@ -80,6 +86,19 @@ def test_quick_failures_are_no_reason(ask):
     for _ in range(6):
         assert run().problem == "connection reset"
     assert source.calls == 6
+
+
+def test_a_caller_in_a_hurry_makes_no_source_slow_for_others(make_engine, spec_of, chunk_of):
+    def takes_its_time(_query, _domain, _top_k):
+        time.sleep(0.15)
+        return [chunk_of("b", 0.9)]
+
+    engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, takes_its_time)], clock=MachineClock())
+    assert status(engine.search(request(source_timeout_s=5.0))).state == "ok"
+    for _ in range(5):
+        assert status(engine.search(request(source_timeout_s=0.02))).state == "failed"
+        time.sleep(0.2)
+    assert status(engine.search(request(source_timeout_s=5.0))).state == "ok"
 
 
 def test_after_the_pause_it_is_tried_in_the_background(make_engine, spec_of, chunk_of, monkeypatch):
