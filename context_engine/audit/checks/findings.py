@@ -90,14 +90,14 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """The result in words. Without a key from outside, whoever rewrote the ledger may also have set its key."""
+        """The result; "sound" needs a key from outside, because whoever rewrote the ledger may also have set its own key."""
         if not self.consistent:
             return "not sound"
         return "sound" if self.outside_key else "self-consistent"
 
     @property
     def anchored(self) -> bool:
-        """Whether a checkpoint kept outside or a witness shows that no record was cut off up to it."""
+        """Whether a checkpoint kept outside or a witness's cosignature fits, so that a cut at the end would be found."""
         return self.counts.get("outside", 0) > 0 or self.counts.get("witnessed", 0) > 0
 
 

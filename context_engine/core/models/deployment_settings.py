@@ -203,7 +203,9 @@ class IngestSettings(BaseModel):
         "rest are skipped and reported.",
     )
     hidden_cells: Literal["skip", "read"] = Field(
-        "skip", description="Hidden sheets, rows and columns of a workbook: skip (and say how many) or read."
+        "skip",
+        description="Hidden sheets, rows and columns of a workbook, and cells that their format hides: skip (and say "
+        "how many) or read.",
     )
     tracked_changes: Literal["accept", "reject", "both"] = Field(
         "accept",

@@ -1,4 +1,4 @@
-"""Words that are split by a hyphen at the end of a line, as the document writes them elsewhere."""
+"""Joins words that a hyphen splits at the end of a line, as the document writes them elsewhere."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def unsplit(first: str, rest: str, words: Counter[str], *, compound: bool = Fals
 
 
 def with_whole_words(text: str) -> str:
-    """Return a text with the words that its lines split put together, at the beginning of the second line.
+    """Return a text without words split over two lines: the whole word begins the second line.
 
     >>> with_whole_words("The commit-\\ntee sets long-\\nterm and state-of-the-\\nart rules.")
     'The\\ncommittee sets\\nlong-term and\\nstate-of-the-art rules.'

@@ -150,7 +150,7 @@ def _selected(ledger: Ledger, selection: Selection) -> list[tuple[str, str]]:
 
 
 def _read(file: Path) -> dict[str, Examined]:
-    """Return the results of an earlier run; a last line that was cut off while it was written is left out."""
+    """Return the results of an earlier run, and remove a last line that was cut off while it was written."""
     if not file.exists():
         return {}
     done: dict[str, Examined] = {}
