@@ -90,14 +90,14 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """The result; "sound" needs a key from outside, because whoever rewrote the ledger may also have set its own key."""
+        """The result; "sound" needs a key from outside, since whoever rewrote the ledger may have set its key too."""
         if not self.consistent:
             return "not sound"
         return "sound" if self.outside_key else "self-consistent"
 
     @property
     def anchored(self) -> bool:
-        """Whether a checkpoint kept outside or a witness's cosignature fits, so that a cut at the end would be found."""
+        """Whether a checkpoint kept outside, or a cosignature, matches: a cut at the end would then be found."""
         return self.counts.get("outside", 0) > 0 or self.counts.get("witnessed", 0) > 0
 
 
