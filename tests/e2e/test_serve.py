@@ -44,7 +44,7 @@ def test_every_answer_is_as_the_openapi_document_says(tmp_path: Path) -> None:
     with served(tmp_path, "--config-dir", str(tmp_path), "--data-dir", str(tmp_path / "data")) as one:
         tool = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(tmp_path / "st.toml"), "run"]
         address = f"http://127.0.0.1:{one.port}/openapi.json"
-        options = ["--max-examples", "3", "--seed", "7", "--workers", "2", "--header", f"Authorization: Bearer {TOKEN}"]
+        options = ["--max-examples", "3", "--seed", "7", "--header", f"Authorization: Bearer {TOKEN}"]
         ran = subprocess.run([*tool, address, *options], cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout[-5000:]
         assert not [line for line in one.said if "Traceback" in line]
