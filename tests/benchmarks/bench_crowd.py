@@ -1,10 +1,12 @@
 """What a quiet caller of a service waits beside a crowd: many clients of another caller, who ask without a pause.
 
     python tests/benchmarks/bench_crowd.py [--seconds 5] [--clients 1 32 128] [--baseline TREE]
+    python tests/benchmarks/bench_crowd.py --minutes 60 --clients 8 --pause 0.5 --audit required
 
-The service is a process of its own over the demo bank, without rate limits and records. Prints for each number of
-clients the answers a second, p50 and p99 of the quiet caller, the shares of 503, and beside a baseline, which is a
-checkout of another release, the ratio of the quiet caller's p50.
+The service is a process of its own over the demo bank, without rate limits, and without records unless `--audit` asks
+for them. Prints for each number of clients the answers a second, p50 and p99 of the quiet caller, the shares of 503,
+and beside a baseline, which is a checkout of another release, the ratio of the quiet caller's p50. With `--minutes` one
+service is asked all the time: each minute is a line, with the memory of the service beside that of the first minute.
 """
 
 from __future__ import annotations
@@ -40,15 +42,25 @@ class Seen(NamedTuple):
     p99_ms: float
     shed: float
     quiet_shed: float
+    failed: int
+
+
+class Load(NamedTuple):
+    """The crowd: its clients, and the seconds that each rests after an answer."""
+
+    clients: int
+    pause_s: float
 
 
 @contextmanager
-def served(tree: Path) -> Iterator[int]:
-    """Serve the demo bank; yield the port."""
+def served(tree: Path, audit: str = "off") -> Iterator[tuple[int, int]]:
+    """Serve the demo bank; yield the port and the process id."""
     with TemporaryDirectory() as folder:
         env = {**os.environ, "HOME": folder, "PYTHONPATH": str(tree), "CONTEXT_ENGINE_DATA_DIR": f"{folder}/data"}
         (Path(folder) / "config").mkdir()
-        (Path(folder) / "config" / "rag-pipeline.json").write_text('{"server_rate_per_minute": 0}')
+        (Path(folder) / "config" / "rag-pipeline.json").write_text(
+            json.dumps({"server_rate_per_minute": 0, "audit_mode": audit})
+        )
         principals = {}
         for name, token in _TOKENS.items():
             principals[name] = {"clearance": "RESTRICTED", "tokens": [{"sha256": sha256(token.encode()).hexdigest()}]}
@@ -61,7 +73,7 @@ def served(tree: Path) -> Iterator[int]:
             for line in process.stderr:
                 if port := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):
                     threading.Thread(target=process.stderr.read, daemon=True).start()
-                    yield int(port[1])
+                    yield int(port[1]), process.pid
                     return
             raise SystemExit("the service did not start")
         finally:
@@ -78,43 +90,81 @@ def ask(connection: http.client.HTTPConnection, token: str) -> int:
     return answer.status
 
 
-def measured(tree: Path, clients: int, seconds: float) -> Seen:
-    """Ask as the quiet caller beside a crowd of clients."""
-    with served(tree) as port:
-        ends = time.monotonic() + seconds
-        statuses: Counter[int] = Counter()
-        lock = threading.Lock()
+def measured(port: int, load: Load, seconds: float) -> Seen:
+    """Ask as the quiet caller beside a crowd."""
+    ends = time.monotonic() + seconds
+    statuses: Counter[int] = Counter()
+    lock = threading.Lock()
 
-        def flood() -> None:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            while time.monotonic() < ends:
-                status = ask(connection, _TOKENS["crowd"])
-                with lock:
-                    statuses[status] += 1
-                if status == 503:
-                    time.sleep(0.2)
-
-        threads = [threading.Thread(target=flood) for _ in range(clients)]
-        for thread in threads:
-            thread.start()
-        time.sleep(min(1.0, seconds / 4))
-        times, own = [], Counter[int]()
+    def flood() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         while time.monotonic() < ends:
-            begun = time.monotonic()
-            own[ask(connection, _TOKENS["quiet"])] += 1
-            times.append(1000 * (time.monotonic() - begun))
-        for thread in threads:
-            thread.join()
+            status = ask(connection, _TOKENS["crowd"])
+            with lock:
+                statuses[status] += 1
+            time.sleep(0.2 if status == 503 else load.pause_s)
+
+    threads = [threading.Thread(target=flood) for _ in range(load.clients)]
+    for thread in threads:
+        thread.start()
+    time.sleep(min(1.0, seconds / 4))
+    times, own = [], Counter[int]()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while time.monotonic() < ends:
+        begun = time.monotonic()
+        own[ask(connection, _TOKENS["quiet"])] += 1
+        times.append(1000 * (time.monotonic() - begun))
+        time.sleep(load.pause_s)
+    for thread in threads:
+        thread.join()
     times.sort()
-    total = statuses.total() or 1
+    every = statuses + own
     return Seen(
         statuses[200] / seconds,
         statistics.median(times),
         times[int(0.99 * (len(times) - 1))],
-        statuses[503] / total,
+        statuses[503] / (statuses.total() or 1),
         own[503] / own.total(),
+        every.total() - every[200] - every[503],
     )
+
+
+def resident_mb(pid: int) -> float:
+    """Return the memory of a process in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def endure(load: Load, minutes: int, audit: str) -> None:
+    """Ask one service for some minutes; print a line for each."""
+    with served(_ROOT, audit) as (port, pid):
+        first = 0.0
+        for minute in range(1, minutes + 1):
+            seen = measured(port, load, 60.0)
+            memory = resident_mb(pid)
+            first = first or memory
+            print(
+                f"minute {minute:3}  {seen.a_second:6.1f}/s  quiet p50 {seen.p50_ms:6.1f} p99 {seen.p99_ms:6.1f} ms"
+                f"  shed {seen.shed:.2f} and {seen.quiet_shed:.2f}, other answers {seen.failed}"
+                f"  {memory:.0f} MB, ratio {memory / first:.2f}",
+                flush=True,
+            )
+
+
+def compare(load: Load, seconds: float, audit: str, baseline: Path | None) -> str:
+    """Return the line of a number of clients."""
+    with served(_ROOT, audit) as (port, _):
+        now = measured(port, load, seconds)
+    line = (
+        f"{load.clients:4} clients  {now.a_second:6.1f}/s  quiet p50 {now.p50_ms:7.1f} p99 {now.p99_ms:7.1f} ms"
+        f"  shed {now.shed:.2f}, of the quiet caller {now.quiet_shed:.2f}, other answers {now.failed}"
+    )
+    if baseline is None:
+        return line
+    with served(baseline, audit) as (port, _):
+        before = measured(port, load, seconds)
+    line += f"  | before p50 {before.p50_ms:7.1f} p99 {before.p99_ms:7.1f}, shed {before.quiet_shed:.2f}"
+    return f"{line}: ratio {now.p50_ms / before.p50_ms:.2f}"
 
 
 def main() -> None:
@@ -123,18 +173,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 32, 128])
     parser.add_argument("--baseline", type=Path)
+    parser.add_argument("--minutes", type=int, default=0)
+    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--audit", choices=("off", "best_effort", "required"), default="off")
     given = parser.parse_args()
     for clients in given.clients:
-        now = measured(_ROOT, clients, given.seconds)
-        line = (
-            f"{clients:4} clients  {now.a_second:6.1f}/s  quiet p50 {now.p50_ms:7.1f} p99 {now.p99_ms:7.1f} ms"
-            f"  shed {now.shed:.2f}, of the quiet caller {now.quiet_shed:.2f}"
-        )
-        if given.baseline:
-            before = measured(given.baseline, clients, given.seconds)
-            line += f"  | before p50 {before.p50_ms:7.1f} p99 {before.p99_ms:7.1f}, shed {before.quiet_shed:.2f}"
-            line += f": ratio {now.p50_ms / before.p50_ms:.2f}"
-        print(line, flush=True)
+        load = Load(clients, given.pause)
+        if given.minutes:
+            endure(load, given.minutes, given.audit)
+        else:
+            print(compare(load, given.seconds, given.audit, given.baseline), flush=True)
 
 
 if __name__ == "__main__":
