@@ -114,15 +114,24 @@ def _json(answer: FetchAnswer) -> str:
 
 
 def _text(answer: FetchAnswer) -> str:
-    facts = " · ".join(
-        f"{name} {value}" for name, value in answer.metadata.items() if not isinstance(value, dict | list)
-    )
+    facts = " · ".join(f"{name} {_shown(value)}" for name, value in answer.metadata.items())
     lines = ["This is a fictitious demo bank."] if answer.demo else []
     lines += [f"{answer.title} (id {' '.join(answer.id.split())})", facts, answer.url, "", answer.content, ""]
+    lines.append(f"Passages: {'; '.join(map(_place, answer.passages))}.")
     lines.append(f"Characters {answer.begins} to {answer.ends} of {answer.of}.")
     if answer.cursor is not None:
         lines.append(f"More text: call fetch with the same arguments and cursor {answer.cursor!r}.")
     return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    nested = isinstance(value, dict | list)
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str) if nested else str(value)
+
+
+def _place(passage: FetchedPlace) -> str:
+    where = (passage.section, None if passage.page is None else f"page {passage.page}")
+    return ", ".join(part for part in (passage.chunk_id, *where) if part)
 
 
 _BETWEEN: Final = "\n\n"

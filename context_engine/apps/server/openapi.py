@@ -25,6 +25,11 @@ _TAGS: Final = {
 }
 _REF: Final = "#/components/schemas/{model}"
 _UNUSED: Final = ("HTTPValidationError", "ValidationError")
+_RECORD: Final = {
+    "record": ("records_record", "The record of this answer."),
+    "explanation": ("records_explanation", "How this answer came about."),
+    "proof": ("records_proof", "The proof that the record is in the log."),
+}
 _NO_NUL: Final = "^[^\\x00]*$"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _EVERYWHERE: Final = (400, 500)
@@ -76,6 +81,25 @@ def _complete(document: dict[str, Any]) -> None:
     for path, operation in _operations(document):
         _complete_operation(operation, guarded=path.startswith("/api/"))
         _describe(operation["responses"]["200"], schemas)
+        if links := _links(operation["operationId"]):
+            operation["responses"]["200"]["links"] = links
+
+
+def _links(operation_id: str) -> dict[str, Any]:
+    """Return what an answer leads to: its record, its chunks, or a search of a listed domain."""
+    if operation_id == "rag_domains":
+        body = {"domain": "$response.body#/domains/0/domain"}
+        return {"search": {"operationId": "rag_query", "requestBody": body, "description": "A search of a domain."}}
+    if operation_id not in ("rag_query", "rag_retrieve"):
+        return {}
+    chunk = {"domain": "$response.body#/domain", "chunk_ids": ["$response.body#/chunks/0/chunk_id"]}
+    fetch = {"operationId": "rag_fetch_chunks", "requestBody": chunk, "description": "The current text of a chunk."}
+    parameters = {"record_id": "$response.body#/search_id"}
+    records = {
+        name: {"operationId": target, "parameters": parameters, "description": meaning}
+        for name, (target, meaning) in _RECORD.items()
+    }
+    return {**records, "chunk": fetch}
 
 
 def _asked(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,12 @@ class FetchQuery(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        json_schema_extra={"examples": [{"domain": "NPA", "chunk_ids": ["NPA-REG-SCHEME@2025.1#0"]}]},
+        json_schema_extra={
+            "examples": [{"domain": "NPA", "chunk_ids": ["NPA-REG-SCHEME@2025.1#0"]}],
+            "anyOf": [
+                {"required": [name], "properties": {name: {"minItems": 1}}} for name in ("chunk_ids", "document_ids")
+            ],
+        },
     )
 
     domain: Name | None = Field(None, description="A registered domain; may be omitted if there is only one.")

@@ -50,6 +50,21 @@ def test_every_result_of_a_search_is_found_by_each_of_its_ids(bank: Deployment) 
         assert one.chunk_ids[0] in {place.chunk_id for place in whole.passages}
 
 
+def test_the_text_tells_every_fact_of_the_structured_content(bank: Deployment) -> None:
+    answer = results(bank)[0]
+    reply = tool_named("fetch").answered(
+        Call(bank, Authenticated(principal=CLERK)), {"document_id": answer.document_id}
+    )
+    structured, lines = reply.structured, reply.read.splitlines()
+    assert structured["content"] in reply.read
+    assert all(f"{name} " in reply.read for name in structured["metadata"])
+    passages = next(line for line in lines if line.startswith("Passages: "))
+    assert all(
+        place["chunk_id"] in passages and (place["section"] or "") in passages for place in structured["passages"]
+    )
+    assert f"Characters 0 to {structured['ends']} of {structured['of']}." in lines
+
+
 def test_the_id_alone_gives_json_text(bank: Deployment) -> None:
     reply = tool_named("fetch").answered(Call(bank, Authenticated(principal=CLERK)), {"id": results(bank)[0].id})
     read = json.loads(reply.read)
