@@ -55,9 +55,10 @@ _LONGEST_ERROR: Final = 2000
 _LATER: Final = "Try again in a moment; if that does not help, say that the search is unavailable."
 Work = Callable[[Deployment, Authenticated], SentReply]
 Context = ServerRequestContext[Any, Any]
-Desk = Callable[[Any, Work], Awaitable[SentReply]]
-"""Runs the calls of a transport: it takes the HTTP request of a call (None on stdio), with its Authorization, and the
-work, and returns the work's result, called in a thread with the deployment in force and the caller."""
+Desk = Callable[[Any, Work, str | None], Awaitable[SentReply]]
+"""Runs the calls of a transport: it takes the HTTP request of a call (None on stdio), with its Authorization, the work
+and the domain that a search names, and returns the work's result, called in a thread with the deployment in force and
+the caller."""
 
 
 def mcp_server(desk: Desk) -> Server[Any]:
@@ -110,13 +111,18 @@ async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> Ca
         def work(deployment: Deployment, caller: Authenticated) -> SentReply:
             return tool.answered(Call(deployment, caller, request_id), params.arguments).published()
 
-        reply = await desk(request, work)
+        reply = await desk(request, work, _searched_domain(params))
     except ContextEngineError as error:
         return _failed(f"{_words(error)} [{error.code}]")
     except Exception:
         logger.exception("mcp: the tool %s failed", params.name[:100])
         return _failed("the tool failed; see the log of the service for the reason. Try again, or ask its operator.")
     return CallToolResult(content=[TextContent(type="text", text=reply.text)], structured_content=reply.structured)
+
+
+def _searched_domain(params: CallToolRequestParams) -> str | None:
+    domain = (params.arguments or {}).get("domain") if params.name == "search" else None
+    return domain if isinstance(domain, str) else None
 
 
 def _request_id(request: Any) -> str | None:
@@ -136,7 +142,7 @@ async def _resource(desk: Desk, request: Any, uri: str) -> ReadResourceResult:
         def work(deployment: Deployment, caller: Authenticated) -> SentReply:
             return resource.read(Call(deployment, caller, request_id), *parts).published()
 
-        reply = await desk(request, work)
+        reply = await desk(request, work, None)
     except ContextEngineError as error:
         raise MCPError(INVALID_PARAMS, f"{_words(error)} [{error.code}]") from None
     except Exception:

@@ -59,7 +59,7 @@ async def _serve(
 ) -> bool:
     loop, settings = asyncio.get_running_loop(), deployment.settings
 
-    async def desk(_request: Any, work: Work) -> SentReply:
+    async def desk(_request: Any, work: Work, _domain: str | None) -> SentReply:
         return await loop.run_in_executor(threads, work, deployment, caller)
 
     ended = _Ended(loop, settings.server_stop_s)

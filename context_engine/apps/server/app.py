@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from context_engine import __version__
-from context_engine.apps.server import mcp
+from context_engine.apps.server import mcp, metrics
 from context_engine.apps.server.gate import Gate, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
@@ -30,6 +30,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     retrieval.router,
     dify.router,
     mcp.router,
+    metrics.router,
 )
 FORMS: Final[Mapping[str, ProblemForm]] = dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form)
 """Problem formats by address prefix, for routes with their own."""

@@ -17,6 +17,7 @@ from context_engine.apps.dify.external import has_bearer
 from context_engine.apps.mcp.addresses import check_host
 from context_engine.apps.server.body import check_json, read_body
 from context_engine.apps.server.limits import RateLimits
+from context_engine.apps.server.metrics import PATH
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
 from context_engine.errors import NotAuthenticated
@@ -29,8 +30,9 @@ _ONCE: Final = (b"authorization", b"content-type", b"origin")
 
 _DIFY: Final = ("/retrieval", "//retrieval")
 _COUNTED: Final = ("/api", "/mcp")
-_OPENED: Final = (*_COUNTED, *_DIFY)
+_OPENED: Final = (*_COUNTED, *_DIFY, PATH)
 _CHECKED: Final = ("/api", *_DIFY)
+_LEFT: Final = 499  # the caller left without an answer
 _MOST_NAMED: Final = 600
 _LONG: Final = 65_536
 """Body size in bytes from which it is checked in a thread."""
@@ -62,7 +64,7 @@ class Gate:
             return
         headers: Headers = dict(scope["headers"])
         answer = _OutgoingAnswer(send, _request_id(headers), closing=self._service.readiness.draining)
-        state = scope.setdefault("state", {})
+        state, begun = scope.setdefault("state", {}), time.monotonic()
         state["request_id"] = answer.request_id
         try:
             _check_framing(scope, headers)
@@ -90,6 +92,8 @@ class Gate:
                 raise
             response = told(self._forms, scope["path"], error, answer.request_id)
             await response(scope, receive, answer.send)
+        finally:
+            self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
 
     def _authenticated(self, path: str, authorization: str | None) -> Authenticated:
         try:
@@ -134,14 +138,14 @@ class _OutgoingAnswer:
     """Wraps ASGI `send` to add the common headers."""
 
     def __init__(self, send: Send, request_id: str, *, closing: bool) -> None:
-        self._send, self.request_id, self.started = send, request_id, False
+        self._send, self.request_id, self.started, self.status = send, request_id, False, _LEFT
         self.headers: list[tuple[bytes, bytes]] = [(b"x-request-id", request_id.encode())]
         if closing:  # the port closes soon: the next request must connect to another instance
             self.headers.append((b"connection", b"close"))
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
+            self.started, self.status = True, int(message["status"])
             headers_sent = message.get("headers", [])
             names = {name for name, _ in headers_sent}
             usual = [header for header in _SECURITY if header[0] not in names]

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from context_engine.apps.server.service import Service
+from context_engine.apps.server.slots import Turn
 
 if TYPE_CHECKING:
     from context_engine.apps.mcp.http import McpEndpoint
@@ -35,8 +36,8 @@ async def tools(service: Service) -> AsyncIterator[None]:
         return
     from context_engine.apps.mcp.http import mcp_endpoint
 
-    async def desk(request: Any, work: Work) -> SentReply:
-        return await service.call(request, work)
+    async def desk(request: Any, work: Work, domain: str | None) -> SentReply:
+        return await service.call(request, work, Turn(domain=domain))
 
     async with mcp_endpoint(desk, lambda: service.settings) as endpoint:
         _running[service] = endpoint

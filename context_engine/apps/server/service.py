@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeVar
 from fastapi import Request, Response
 from pydantic import BaseModel
 
+from context_engine.apps.server.metrics import Metrics
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
@@ -52,6 +53,7 @@ class Service:
         self.readiness = Readiness(live, lambda: authenticator.problems())
         self._renew, self._threads = renew, threads
         self.slots = Slots(self._bounds)
+        self.metrics = Metrics(self)
 
     @property
     def settings(self) -> Settings:

@@ -69,6 +69,11 @@ class Slots:
         """The number of slots taken."""
         return self._at_work
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a slot."""
+        return sum(map(len, self._queues.values()))
+
     async def take(self, caller: str = "", *, domain: str | None = None, patience_s: float | None = None) -> bool:
         """Take a slot; return whether it had to wait in the queue.
 
@@ -85,7 +90,7 @@ class Slots:
             self._enter(domain)
             return False
         self._check_wait(bounds, caller, patience_s)
-        if sum(map(len, self._queues.values())) >= bounds.waiting:
+        if self.waiting >= bounds.waiting:
             self._make_room(caller)
         waiting = _Waiting(asyncio.get_running_loop().create_future(), domain)
         self._queues.setdefault(caller, deque()).append(waiting)
@@ -155,9 +160,8 @@ class Slots:
     def _make_room(self, caller: str) -> None:
         """Refuse the newest request of the caller with the most waiting ones, which may be this one."""
         longest = max(self._queues, key=lambda name: len(self._queues[name]), default=caller)
-        waiting = sum(map(len, self._queues.values()))
         full = Overloaded(
-            f"{self._at_work} requests are in progress and {waiting} wait: ask again later",
+            f"{self._at_work} requests are in progress and {self.waiting} wait: ask again later",
             retry_after_s=max(1.0, self._mean_s),
         )
         queue = self._queues.get(longest)

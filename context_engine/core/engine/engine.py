@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
 from context_engine.core.engine.candidate_table import TextCache
-from context_engine.core.engine.events import hand_over, log_context, log_search
+from context_engine.core.engine.events import SearchTally, hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
@@ -79,6 +79,9 @@ class Engine:
         recorder: records every result, refused request, context and fetch.
         access: decides who may search what, before any source is called.
         mask: masks personal data in domains that require it; without one such domains are refused.
+
+    Attributes:
+        tally: counts its searches.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Engine:
         access: AccessPolicy = OPEN_ACCESS,
         mask: Mask | None = None,
     ) -> None:
-        self.registry, self.mask = registry, mask
+        self.registry, self.mask, self.tally = registry, mask, SearchTally()
         self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
         self._resolve, self._recorder = resolve, recorder
         self._clock: Clock = clock or SystemClock()
@@ -155,6 +158,10 @@ class Engine:
             PolicyError: the access policy failed.
         """
         return self._views.of(principal).registry
+
+    def left_alone(self) -> dict[tuple[str, str], bool]:
+        """Return for each domain and opened source whether it is left alone because it was too slow."""
+        return self._pool.left_alone()
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Search everything that the request's principal may search; the rest appears not to exist.
@@ -351,6 +358,7 @@ class Engine:
         left = {stage.name: stage.left for stage in result.stages}
         reranker = self.reranker_name(result.settings.values) or "noop"
         log_search(result, reranker)
+        self.tally.note(result)
         logger.info(
             "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
             "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",

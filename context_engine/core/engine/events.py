@@ -1,12 +1,13 @@
-"""Log events of a search, which contain no text, and the call of the recorder."""
+"""Log events and counts of searches, which contain no text, and the call of the recorder."""
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Context, Fate, Outcome, SearchResult
 from context_engine.core.protocols import Recorder
 from context_engine.errors import AuditUnavailable
@@ -14,6 +15,44 @@ from context_engine.errors import AuditUnavailable
 EVENTS: Final = logging.getLogger("context_engine.events")
 _MOST_SCORES: Final = 100
 _LIMITS: Final = ("threshold", "scope", "relevance")
+
+
+class SearchCounts(NamedTuple):
+    """Counts since an engine was made.
+
+    Attributes:
+        searches: by domain, status and decision.
+        calls: by domain, source and outcome: ok, empty, partial, or the code of the error.
+        seconds: of all calls, by domain and source.
+    """
+
+    searches: dict[tuple[str, str, str], int]
+    calls: dict[tuple[str, str, str], int]
+    seconds: dict[tuple[str, str], float]
+
+
+class SearchTally:
+    """Counts searches and the calls of their sources. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._searches, self._calls = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+
+    def note(self, result: SearchResult) -> None:
+        """Count a search."""
+        with self._lock:
+            self._searches[result.domain, str(result.status), str(result.decision)] += 1
+            for source in result.sources:
+                error = source.error if source.state == "failed" else None
+                outcome = source.state if error is None else str(error["code"])
+                self._calls[result.domain, source.source_id, outcome] += 1
+                self._seconds[result.domain, source.source_id] += source.elapsed_ms / 1000.0
+
+    def read(self) -> SearchCounts:
+        """Return the counts so far."""
+        with self._lock:
+            return SearchCounts(dict(self._searches), dict(self._calls), dict(self._seconds))
 
 
 def log_search(result: SearchResult, reranker: str) -> None:

@@ -96,6 +96,11 @@ class SourceBulkhead:
         return _replied(self._left_alone(0.0)) if was_open else reply
 
     @property
+    def is_left_alone(self) -> bool:
+        """Whether its last calls were too slow, so that no search waits for it."""
+        return self._breaker.is_open
+
+    @property
     def is_preparable(self) -> bool:
         """Whether it is `Preparable`: its first answer may have to wait until something is loaded."""
         return self._preparable is not None

@@ -64,6 +64,11 @@ class SourcePool:
             raise opened
         return opened
 
+    def left_alone(self) -> dict[tuple[str, str], bool]:
+        """Return for each domain and opened source whether it is left alone because it was too slow."""
+        with self._lock:
+            return {key: source.is_left_alone for key, source in self._opened.items()}
+
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
         with self._lock:

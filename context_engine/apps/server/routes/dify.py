@@ -130,9 +130,11 @@ async def _answered(tool: ToolName, request: Request, body: ToolCall) -> Respons
         ask = asked_beforehand(scores.scores, scores.problem)
         return ToolAnswer.of(_tools(deployment, request_id).call(tool, body.parameters, body.caller, principal, ask))
 
-    caller = caller_of(request)
+    caller, domain = caller_of(request), body.parameters.get("domain_name") or body.parameters.get("domain")
     line = f"{caller.principal.id} {body.app_id} {body.user_id}" if caller.gateway else None
-    return await service_of(request).json(request, work, Turn(line=line))
+    return await service_of(request).json(
+        request, work, Turn(line, domain if tool == "search" and isinstance(domain, str) else None)
+    )
 
 
 def _tools(deployment: Deployment, request_id: str) -> Tools:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -14,6 +15,7 @@ from context_engine.apps.dify.external import ExternalAnswer, refused
 from context_engine.apps.dify.retrieval import DEADLINE_S, answer_request, unanswered, unauthorised
 from context_engine.apps.server.problems import Problem
 from context_engine.apps.server.service import request_id_of, service_of
+from context_engine.apps.server.slots import Turn
 from context_engine.errors import ContextEngineError
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
@@ -138,11 +140,20 @@ async def retrieval(
 
     try:
         async with asyncio.timeout(deadline_s + _TO_SPARE_S):
-            return _response(await service_of(request).call(request, work))
+            return _response(await service_of(request).call(request, work, Turn(domain=_domain(body))))
     except TimeoutError:
         return _response(unanswered(TimeoutError(_LATE), notice_records=notice_records))
     except ContextEngineError as error:
         return _response(unanswered(error, notice_records=notice_records))
+
+
+def _domain(body: bytes) -> str | None:
+    """Return the domain that a request names, without checking it."""
+    try:
+        named = json.loads(body).get("knowledge_id") if body else None
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    return (named.rpartition(":")[0] or named) if isinstance(named, str) else None
 
 
 def problem_form(problem: Problem, headers: Mapping[str, str]) -> Response:

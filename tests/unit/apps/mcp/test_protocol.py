@@ -25,7 +25,7 @@ NAMES = ["search", "fetch", "explain", "domains"]
 def with_client(bank: Deployment, era: str, use: Callable[[Client], Awaitable[T]], who: Principal = CLERK) -> T:
     """Have something done with a client of the tools."""
 
-    async def desk(request: Any, work: Work) -> SentReply:
+    async def desk(request: Any, work: Work, _domain: str | None) -> SentReply:
         assert request is None
         return await asyncio.to_thread(work, bank, Authenticated(principal=who))
 
@@ -102,7 +102,7 @@ def test_what_goes_wrong_is_an_answer_of_the_tool(bank: Deployment, era: str, na
 
 
 def test_what_nobody_foresaw_shows_nothing_of_itself() -> None:
-    async def desk(_request: Any, _work: Work) -> SentReply:
+    async def desk(_request: Any, _work: Work, _domain: str | None) -> SentReply:
         raise RuntimeError("s3cret")
 
     async def done() -> Any:

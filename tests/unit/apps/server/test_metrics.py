@@ -1,0 +1,125 @@
+"""`/metrics`: what is counted, for whom, and that it names no question and no caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from context_engine.apps.server.app import create_app
+from context_engine.apps.server.service import Service
+from context_engine.apps.server.slots import Slots
+from context_engine.core.engine.recall import SourceBulkhead
+from context_engine.service.deployment import Deployment, LiveDeployment
+from tests.unit.service.small_bank import AUDITOR, CLERK, QUESTION, Tokens, as_, small_bank
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    folder: Path = tmp_path_factory.mktemp("bank")
+    deployment = small_bank(folder, settings={"audit": {"audit_mode": "off"}})
+    yield deployment
+    deployment.close()
+
+
+@pytest.fixture
+def client(bank: Deployment) -> Iterator[TestClient]:
+    with TestClient(create_app(Service(LiveDeployment(lambda: bank), Tokens(), threads=4))) as client:
+        yield client
+
+
+def read(client: TestClient) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Return each sample by its name and the values of its labels, in the order of their names."""
+    answer = client.get("/metrics", headers=as_(AUDITOR))
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert QUESTION not in answer.text and CLERK.id not in answer.text
+    return {
+        (
+            sample.name.removeprefix("context_engine_"),
+            tuple(sample.labels[name] for name in sorted(sample.labels)),
+        ): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def ask(client: TestClient, **fields: Any) -> int:
+    return client.post("/api/v1/rag/query", json={"query": QUESTION, **fields}, headers=as_(CLERK)).status_code
+
+
+def test_requests_are_counted_by_route_and_status(client: TestClient) -> None:
+    assert [ask(client), ask(client), ask(client, top_k=0)] == [200, 200, 422]
+    assert client.get("/no/such/address/4711").status_code == 404
+    values = read(client)
+    assert values["requests_total", ("POST", "/api/v1/rag/query", "200")] == 2
+    assert values["requests_total", ("POST", "/api/v1/rag/query", "422")] == 1
+    assert values["requests_total", ("GET", "other", "404")] == 1  # no label holds an address that somebody made up
+    assert values["request_seconds_count", ("/api/v1/rag/query",)] == 3
+    assert values["requests_in_progress", ()] == values["requests_waiting", ()] == 0
+    assert values["process_resident_memory_bytes", ()] > 1e6
+
+
+def test_searches_and_their_sources_are_counted(client: TestClient, bank: Deployment) -> None:
+    before = bank.engine.tally.read()
+    assert ask(client) == 200
+    assert ask(client, query="zebra crossing in Vienna") == 200
+    after = bank.engine.tally.read()
+    assert sum(after.searches.values()) - sum(before.searches.values()) == 2
+    values = read(client)
+    for (domain, status, decision), count in after.searches.items():
+        assert values["searches_total", (decision, domain, status)] == count
+    for (domain, source, outcome), count in after.calls.items():
+        assert values["source_calls_total", (domain, outcome, source)] == count
+        assert values["source_seconds_total", (domain, source)] == after.seconds[domain, source] > 0
+        assert values["source_left_alone", (domain, source)] == 0
+
+
+def test_a_source_that_is_left_alone_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask(client) == 200
+    monkeypatch.setattr(SourceBulkhead, "is_left_alone", property(lambda source: source.source_id == "web"))
+    left = {labels[1]: value for (name, labels), value in read(client).items() if name == "source_left_alone"}
+    assert left["web"] == 1
+    assert {value for source, value in left.items() if source != "web"} == {0}
+
+
+def test_operators_alone_read_them(client: TestClient) -> None:
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers=as_(CLERK)).json()["code"] == "not_permitted"
+
+
+TOOL_CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "search", "arguments": {"question": QUESTION, "domain": "ORM"}},
+}
+ROADS = {
+    "/api/v1/rag/query": {"query": QUESTION, "domain": "ORM"},
+    "/api/v1/dify/search": {"parameters": {"query": QUESTION, "domain_name": "ORM"}},
+    "/retrieval": {"knowledge_id": "ORM", "query": QUESTION, "retrieval_setting": {"top_k": 3, "score_threshold": 0.0}},
+    "/mcp": TOOL_CALL,
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_search_takes_a_slot_of_its_domain_on_every_road(
+    client: TestClient, road: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domains, take = [], Slots.take
+
+    async def noted(
+        slots: Slots, caller: str = "", *, domain: str | None = None, patience_s: float | None = None
+    ) -> bool:
+        domains.append(domain)
+        return await take(slots, caller, domain=domain, patience_s=patience_s)
+
+    monkeypatch.setattr(Slots, "take", noted)
+    headers = {**as_(CLERK), "Host": "localhost", "Accept": "application/json, text/event-stream"}
+    answer = client.post(road, json=ROADS[road], headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert domains == ["ORM"]
