@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from context_engine import __version__
@@ -17,7 +18,7 @@ from context_engine.apps.server.gate import Gate, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
 from context_engine.apps.server.routes import dify, health, rag, records, retrieval
-from context_engine.apps.server.service import Service, request_id_of
+from context_engine.apps.server.service import Service, known_caller, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
 
@@ -55,6 +56,7 @@ def create_app(service: Service) -> FastAPI:
         title="context-engine",
         version=__version__,
         description=DESCRIPTION,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -67,9 +69,18 @@ def create_app(service: Service) -> FastAPI:
     for kind in (ContextEngineError, HttpProblem, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refused)
     app.add_middleware(Gate, service=service, forms=FORMS)
-    document = lru_cache(1)(partial(openapi_document, app))
-    app.openapi = lambda: document(service.settings.group(ServerSettings))  # type: ignore[method-assign]
+    _publish_document(app, service)
     return app
+
+
+def _publish_document(app: FastAPI, service: Service) -> None:
+    """Serve the OpenAPI document: to anybody the limits in force, to the holder of a token the personas too."""
+    document = lru_cache(2)(partial(openapi_document, app))
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        personas = () if known_caller(request) is None else tuple(service.live.current.setup.resolver.personas)
+        return JSONResponse(document(service.settings.group(ServerSettings), personas))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -30,6 +30,7 @@ _RECORD: Final = {
     "explanation": ("records_explanation", "How this answer came about."),
     "proof": ("records_proof", "The proof that the record is in the log."),
 }
+_PERSONA: Final = "persona_key"
 _NO_NUL: Final = "^[^\\x00]*$"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _EVERYWHERE: Final = (400, 500)
@@ -38,11 +39,12 @@ _WITH_FIELDS: Final = (422,)
 _WITH_BODY: Final = (408, 413, 415)
 
 
-def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
+def openapi_document(app: FastAPI, limits: ServerSettings, personas: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of an app.
 
     Args:
         limits: the limits in force, which the document states.
+        personas: those in force; empty: the document does not list them.
     """
     document = get_openapi(
         title=app.title,
@@ -56,6 +58,8 @@ def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
         _limit(properties, limits)
         for field in properties.values():
             _without_nul(field)
+    if personas:
+        _list_personas(document, personas)
     return document
 
 
@@ -121,6 +125,17 @@ def _limit(properties: dict[str, Any], limits: ServerSettings) -> None:
         for part in (field, *field.get("anyOf", ())):
             if part.get("type") == kind:
                 part[key] = most
+
+
+def _list_personas(document: dict[str, Any], personas: tuple[str, ...]) -> None:
+    """State the values of every field and parameter that names a persona."""
+    fields = [properties[_PERSONA] for properties in _asked(document) if _PERSONA in properties]
+    for _, operation in _operations(document):
+        fields += [value["schema"] for value in operation.get("parameters", ()) if value["name"] == "persona"]
+    for field in fields:
+        for part in field.get("anyOf", (field,)):
+            if part.get("type") == "string":
+                part["enum"] = list(personas)
 
 
 def _without_nul(schema: Any) -> None:

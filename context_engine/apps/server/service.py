@@ -17,7 +17,7 @@ from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import DomainSpec, Settings, SourceSpec
-from context_engine.errors import ContextEngineError, Overloaded
+from context_engine.errors import ContextEngineError, NotAuthenticated, Overloaded, TokensUnchecked
 from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring.build import source_opener
@@ -154,6 +154,14 @@ def caller_of(request: Request) -> Authenticated:
     """
     known: Authenticated | None = request.scope.get("state", {}).get("caller")
     return known or service_of(request).authenticator.authenticate(request.headers.get("authorization"))
+
+
+def known_caller(request: Request) -> Authenticated | None:
+    """Return the caller; None without a valid token, at an address that needs none."""
+    try:
+        return caller_of(request)
+    except (NotAuthenticated, TokensUnchecked):
+        return None
 
 
 def request_id_of(request: Request) -> str:

@@ -10,9 +10,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
-from context_engine.apps.server.service import Service, caller_of, service_of
+from context_engine.apps.server.service import Service, known_caller, service_of
 from context_engine.core.models import NOBODY, Principal
-from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
+from context_engine.errors import ContextEngineError
 from context_engine.service.callers import Authenticated
 
 router = APIRouter(tags=["health"])
@@ -74,7 +74,7 @@ async def readyz(request: Request) -> JSONResponse:
     looking = service.readiness.look()
     if looking is not None and service.readiness.state == "starting":
         await asyncio.wait([asyncio.wrap_future(looking)], timeout=_FIRST_S)
-    state, caller = service.readiness.state, _caller(request)
+    state, caller = service.readiness.state, known_caller(request)
     if state == "ready" or state == "degraded":
         return JSONResponse(_report(service, caller).model_dump(mode="json"))
     down = [source for source in (_sources(service, caller) if caller else ()) if source.state == "failed"]
@@ -84,14 +84,6 @@ async def readyz(request: Request) -> JSONResponse:
     if caller is not None and caller.operator:
         fields += [ProblemField(pointer="tokens", detail=problem) for problem in service.readiness.unchecked()]
     raise HttpProblem("not_ready", f"state: {state}", headers={"Retry-After": "1"}, fields=tuple(fields))
-
-
-def _caller(request: Request) -> Authenticated | None:
-    """Return the caller; None without a valid token, which is no error here."""
-    try:
-        return caller_of(request)
-    except (NotAuthenticated, TokensUnchecked):
-        return None
 
 
 def _report(service: Service, caller: Authenticated | None) -> ReadyReport:

@@ -251,3 +251,19 @@ def test_a_field_is_told_by_its_place_in_the_body(serve: Serve, fields: dict[str
     (told,) = query(serve(BOTH), **fields).json()["errors"]
     assert told["pointer"] == pointer
     assert mend in told["mend"]
+
+
+def test_the_document_lists_the_personas_to_the_holder_of_a_token(serve: Serve):
+    client = serve(BOTH)
+
+    def listed(token: str) -> list[Any]:
+        document = client.get("/openapi.json", headers={"authorization": token}).json()
+        field = document["components"]["schemas"]["RAGQueryRequest"]["properties"]["persona_key"]["anyOf"][0]
+        parameters = document["paths"]["/retrieval"]["post"]["parameters"]
+        persona = next(parameter["schema"]["anyOf"][0] for parameter in parameters if parameter["name"] == "persona")
+        return [field.get("enum"), persona.get("enum")]
+
+    names = [persona["key"] for persona in client.get("/api/v1/rag/personas").json()["personas"]]
+    assert len(names) > 3
+    assert [sorted(enum) for enum in listed("teller")] == [names, names]
+    assert listed("nobody") == [None, None]
