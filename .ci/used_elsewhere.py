@@ -163,3 +163,6 @@ NoOpReranker
 CallableReranker
 CLOSED_RULES
 __class_getitem__
+
+# prometheus_client calls it at every read.
+collect

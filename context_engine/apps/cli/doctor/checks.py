@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import httpx
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MODEL_S: Final = 120.0  # large models load slowly
+_MEASURED_S: Final = 0.5
+_MARGIN: Final = 1.5
 _WORD: Final = "approval"
 _PASSAGES: Final = ("The committee approves a new product.", "Lunch is at noon.")
 
@@ -238,27 +244,84 @@ class ServiceReport(NamedTuple):
         opened: the tokens that it accepts; None if the service would not start.
         problem: why it would not start.
         keys_problem: why the identity provider's keys cannot be fetched; None if they can, or without a provider.
+        rate_per_minute: the requests that a caller may make; 0: any number.
+        searches_per_minute: the searches of one caller that this machine was measured to serve; None: not measured.
     """
 
     opened: Openings | None
     problem: str | None = None
     keys_problem: str | None = None
+    rate_per_minute: int = 0
+    searches_per_minute: int | None = None
+
+    @property
+    def rate_is_low(self) -> bool:
+        """Whether a caller of an idle service is turned away; the margin is for the network, which is not measured."""
+        return 0 < _MARGIN * self.rate_per_minute < (self.searches_per_minute or 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        opened = None if self.opened is None else self.opened._asdict()
-        return {"opened_by": opened, "problem": self.problem, "keys_problem": self.keys_problem}
+        values = self._asdict()
+        opened = values.pop("opened")
+        return {"opened_by": None if opened is None else opened._asdict(), **values}
 
 
-def service_report(context: CliContext) -> ServiceReport:
-    """Return which tokens the service accepts, and try to fetch the keys of the identity provider."""
+def service_report(context: CliContext, query: str | None) -> ServiceReport:
+    """Return which tokens the service accepts, and try to fetch the keys of the identity provider.
+
+    Args:
+        query: a question to measure the rate of searches with; None: do not measure it.
+    """
     from context_engine.wiring.callers import openings, unreachable_keys
 
     try:
         opened = openings(context.setup, context.data_dir, datetime.now(UTC))
     except ConfigError as error:
         return ServiceReport(None, str(error))
-    return ServiceReport(opened, keys_problem=unreachable_keys(context.setup))
+    return ServiceReport(
+        opened,
+        keys_problem=unreachable_keys(context.setup),
+        rate_per_minute=context.setup.resolver.base().values.server_rate_per_minute,
+        searches_per_minute=None if query is None else _searches_per_minute(context, query),
+    )
+
+
+def _searches_per_minute(context: CliContext, query: str) -> int | None:
+    """Measure the service without its network, with a domain whose sources are all embedded; None if there is none.
+
+    Not measured with a model, which may cost money at every call, nor without the extra `server`.
+    """
+    values, domains = context.setup.resolver.base().values, context.setup.registry.domains.values()
+    has_model = values.embedder is not None or values.reranker != "noop" or values.query_refiner is not None
+    domain = next((spec for spec in domains if {source.adapter for source in spec.sources} == {"local"}), None)
+    if domain is None or has_model or find_spec("fastapi") is None:
+        return None
+    from context_engine.apps.server.app import create_app
+    from context_engine.apps.server.service import Service
+    from context_engine.service.callers import NoAuthentication
+    from context_engine.service.deployment import LiveDeployment, open_deployment
+
+    setup = context.setup.with_pipeline({"server_rate_per_minute": 0, "audit_mode": "off"})
+    live = LiveDeployment(lambda: open_deployment(setup, data_dir=context.data_dir))
+    service = Service(live, NoAuthentication())
+    try:
+        return asyncio.run(_asked_per_minute(create_app(service), {"query": query, "domain": domain.domain}))
+    finally:
+        service.close()
+
+
+async def _asked_per_minute(app: Any, question: Mapping[str, str]) -> int | None:
+    """Ask an app one question after the other, each a little different; None if it does not answer."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        count, begun = -1, time.monotonic()
+        while (elapsed_s := time.monotonic() - begun) < _MEASURED_S:
+            asked = {**question, "query": f"{question['query']} {count}"}
+            if (await client.post("/api/v1/rag/query", json=asked)).status_code != 200:
+                return None
+            if count < 0:  # the first opened the base
+                begun = time.monotonic()
+            count += 1
+    return int(60 * count / elapsed_s)
 
 
 def service_lines(report: ServiceReport) -> Iterator[Text]:
@@ -276,6 +339,13 @@ def service_lines(report: ServiceReport) -> Iterator[Text]:
     expired = f" ({counted(opened.expired, 'token')} expired)" if opened.expired else ""
     text = f"accepts {', '.join(accepted)}" if accepted else "no token yet; 'context-engine token add NAME' makes one"
     yield Text(f"HTTP service: {clean(text)}{expired}", "dim")
+    if report.rate_is_low:
+        warning = (
+            f"server_rate_per_minute allows a caller {report.rate_per_minute} requests a minute, and this machine "
+            f"serves {report.searches_per_minute} searches one after the other: a caller is turned away while the "
+            "service is idle"
+        )
+        yield Text(f"! {warning}", "yellow")
     if report.keys_problem is not None:
         warning = f"the identity provider's keys cannot be fetched, so its tokens are refused: {report.keys_problem}"
         yield Text(f"! {clean(warning)}", "yellow")

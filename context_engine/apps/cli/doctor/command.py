@@ -97,7 +97,7 @@ def doctor(
     adapters, model_id = stored_adapters(context, domain)
     notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]
     access, privacy = access_notices(setup), privacy_report(setup)
-    audit, service = audit_report(setup, context.data_dir), service_report(context)
+    audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
     ok = all(report.ok for report in reports) and all(model.ok for model in models)
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
     if as_json:
