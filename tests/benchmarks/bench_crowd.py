@@ -2,11 +2,13 @@
 
     python tests/benchmarks/bench_crowd.py [--seconds 5] [--clients 1 32 128] [--baseline TREE]
     python tests/benchmarks/bench_crowd.py --minutes 60 --clients 8 --pause 0.5 --audit required
+    python tests/benchmarks/bench_crowd.py --hanging
 
 The service is a process of its own over the demo bank, without rate limits, and without records unless `--audit` asks
 for them. Prints for each number of clients the answers a second, p50 and p99 of the quiet caller, the shares of 503,
 and beside a baseline, which is a checkout of another release, the ratio of the quiet caller's p50. With `--minutes` one
 service is asked all the time: each minute is a line, with the memory of the service beside that of the first minute.
+With `--hanging` the crowd asks another domain than the quiet caller, one with a source that accepts and never answers.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -29,7 +32,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-_BODY = json.dumps({"query": "classification criteria for a new product", "domain": "NPA"})
+_QUERY = "classification criteria for a new product"
+_TEXT = "# 1 Criteria\n\nThe classification criteria for a new product are size, risk and novelty.\n"
+_OWN = {"id": "sops", "type": "bank_sop", "documents": [{"include": "*.md"}]}
+_HANGING: dict[str, object] = {"id": "remote", "type": "industry_standard", "adapter": "dify", "connection": "silent"}
+_HANGING["dataset_ids"] = ["0b9f6f0e-3c55-4d0e-9a54-5f3c1d7a0001"]
 _TOKENS = {name: f"fictitious-token-of-the-{name}-0123456789abcdef" for name in ("crowd", "quiet")}
 _ROOT = Path(__file__).parents[2]
 
@@ -43,6 +50,8 @@ class Seen(NamedTuple):
     shed: float
     quiet_shed: float
     failed: int
+    crowd_p50_ms: float
+    crowd_longest_ms: float
 
 
 class Load(NamedTuple):
@@ -50,11 +59,17 @@ class Load(NamedTuple):
 
     clients: int
     pause_s: float
+    domains: tuple[str, str] = ("NPA", "NPA")  # of the crowd and of the quiet caller
 
 
 @contextmanager
-def served(tree: Path, audit: str = "off") -> Iterator[tuple[int, int]]:
-    """Serve the demo bank; yield the port and the process id."""
+def served(tree: Path, audit: str = "off", silent_port: int | None = None) -> Iterator[tuple[int, int]]:
+    """Serve the demo bank; yield the port and the process id.
+
+    Args:
+        silent_port: of a server that never answers; then two small domains are served, QUIET and CROWD, and CROWD has
+            a source there.
+    """
     with TemporaryDirectory() as folder:
         env = {**os.environ, "HOME": folder, "PYTHONPATH": str(tree), "CONTEXT_ENGINE_DATA_DIR": f"{folder}/data"}
         (Path(folder) / "config").mkdir()
@@ -66,7 +81,12 @@ def served(tree: Path, audit: str = "off") -> Iterator[tuple[int, int]]:
             principals[name] = {"clearance": "RESTRICTED", "tokens": [{"sha256": sha256(token.encode()).hexdigest()}]}
         access = {"version": 1, "principals": principals}
         (Path(folder) / "config" / "access.yaml").write_text(json.dumps(access))
-        serve = [sys.executable, "-m", "context_engine", "serve", "--demo", "--port", "0"]
+        engine = [sys.executable, "-m", "context_engine"]
+        serve = [*engine, "serve", "--port", "0", *(["--demo"] if silent_port is None else ["--config-dir", "."])]
+        if silent_port is not None:
+            _write_domains(Path(folder), silent_port)
+            ingest = [*engine, "ingest", "documents", "--domain", "QUIET", "--config-dir", "."]
+            subprocess.run(ingest, cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
         process = subprocess.Popen(serve, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
         try:
@@ -81,10 +101,21 @@ def served(tree: Path, audit: str = "off") -> Iterator[tuple[int, int]]:
             process.wait()
 
 
-def ask(connection: http.client.HTTPConnection, token: str) -> int:
+def _write_domains(folder: Path, silent_port: int) -> None:
+    for name, sources in (("QUIET", [_OWN]), ("CROWD", [_OWN, _HANGING])):
+        manifest = {"version": 1, "domain": name, "sources": sources}
+        (folder / "manifests").mkdir(exist_ok=True)
+        (folder / "manifests" / f"{name.lower()}.yaml").write_text(json.dumps(manifest))
+    silent = {"silent": {"base_url": f"http://127.0.0.1:{silent_port}/v1", "api_key": "fictitious-key"}}
+    (folder / "config" / "connections.yaml").write_text(json.dumps(silent))
+    (folder / "documents").mkdir()
+    (folder / "documents" / "criteria.md").write_text(_TEXT)
+
+
+def ask(connection: http.client.HTTPConnection, token: str, domain: str) -> int:
     """Ask once; return the status."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection.request("POST", "/api/v1/rag/retrieve", _BODY, headers)
+    connection.request("POST", "/api/v1/rag/retrieve", json.dumps({"query": _QUERY, "domain": domain}), headers)
     answer = connection.getresponse()
     answer.read()
     return answer.status
@@ -93,15 +124,17 @@ def ask(connection: http.client.HTTPConnection, token: str) -> int:
 def measured(port: int, load: Load, seconds: float) -> Seen:
     """Ask as the quiet caller beside a crowd."""
     ends = time.monotonic() + seconds
-    statuses: Counter[int] = Counter()
+    statuses, crowd_times = Counter[int](), list[float]()
     lock = threading.Lock()
 
     def flood() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         while time.monotonic() < ends:
-            status = ask(connection, _TOKENS["crowd"])
+            begun = time.monotonic()
+            status = ask(connection, _TOKENS["crowd"], load.domains[0])
             with lock:
                 statuses[status] += 1
+                crowd_times.append(1000 * (time.monotonic() - begun))
             time.sleep(0.2 if status == 503 else load.pause_s)
 
     threads = [threading.Thread(target=flood) for _ in range(load.clients)]
@@ -112,7 +145,7 @@ def measured(port: int, load: Load, seconds: float) -> Seen:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     while time.monotonic() < ends:
         begun = time.monotonic()
-        own[ask(connection, _TOKENS["quiet"])] += 1
+        own[ask(connection, _TOKENS["quiet"], load.domains[1])] += 1
         times.append(1000 * (time.monotonic() - begun))
         time.sleep(load.pause_s)
     for thread in threads:
@@ -126,6 +159,8 @@ def measured(port: int, load: Load, seconds: float) -> Seen:
         statuses[503] / (statuses.total() or 1),
         own[503] / own.total(),
         every.total() - every[200] - every[503],
+        statistics.median(crowd_times),
+        max(crowd_times),
     )
 
 
@@ -167,6 +202,21 @@ def compare(load: Load, seconds: float, audit: str, baseline: Path | None) -> st
     return f"{line}: ratio {now.p50_ms / before.p50_ms:.2f}"
 
 
+def beside_silence(clients: int, seconds: float, audit: str) -> str:
+    """Return the line of a crowd whose domain has a source that accepts connections and never answers."""
+    load = Load(clients, 0.0, ("CROWD", "QUIET"))
+    silent = socket.create_server(("127.0.0.1", 0), backlog=512)
+    with silent, served(_ROOT, audit, silent.getsockname()[1]) as (port, _):
+        first, then = (measured(port, load, seconds) for _ in range(2))
+    return (
+        f"{clients:4} clients beside a silent source: "
+        f"crowd p50 {first.crowd_p50_ms:.0f} and longest {first.crowd_longest_ms:.0f}, then {then.crowd_p50_ms:.0f} "
+        f"and {then.crowd_longest_ms:.0f} ms (ratio {then.crowd_longest_ms / first.crowd_longest_ms:.3f})  "
+        f"quiet p50 {first.p50_ms:.1f} p99 {first.p99_ms:.1f}, "
+        f"then {then.p50_ms:.1f} and {then.p99_ms:.1f} ms  other answers {first.failed + then.failed}"
+    )
+
+
 def main() -> None:
     """Print a line for each number of clients."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -176,10 +226,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--audit", choices=("off", "best_effort", "required"), default="off")
+    parser.add_argument("--hanging", action="store_true")
     given = parser.parse_args()
     for clients in given.clients:
         load = Load(clients, given.pause)
-        if given.minutes:
+        if given.hanging:
+            print(beside_silence(clients, given.seconds, given.audit), flush=True)
+        elif given.minutes:
             endure(load, given.minutes, given.audit)
         else:
             print(compare(load, given.seconds, given.audit, given.baseline), flush=True)

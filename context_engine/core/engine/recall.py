@@ -88,8 +88,11 @@ class SourceBulkhead:
         was_open, wait = self._breaker.is_open, self._breaker.wait_s(self._clock.monotonic())
         if wait > 0:
             return _replied(self._left_alone(wait))
+        # After slow failures no more searches may wait for the source than failures are left until it is left alone.
+        failures = self._breaker.failures
+        most = min(limit, max(1, _MOST_SLOW - failures)) if failures else limit
         try:
-            reply = self._bulkhead.submit(lambda: self.search(query), left, limit=limit)
+            reply = self._bulkhead.submit(lambda: self.search(query), left, limit=most)
         except Busy as busy:
             return _replied(self.refused(busy))
         # A source that was too slow is tried in the background: this search does not wait for it either.

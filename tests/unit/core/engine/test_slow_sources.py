@@ -6,7 +6,7 @@ import time
 import pytest
 
 from context_engine.core.engine import recall
-from context_engine.core.models import Decision, SearchRequest, Status
+from context_engine.core.models import Classification, Decision, SearchRequest, SourceQuery, Status
 from context_engine.errors import SourceUnavailable
 from context_engine.testing.fakes import FixedClock
 
@@ -146,3 +146,30 @@ def test_with_every_source_in_time_a_soft_deadline_changes_nothing(make_engine, 
     engine = make_engine([(1, [chunk_of("a", 0.9)]), (2, [chunk_of("b", 0.9)])])
     result = engine.search(request(soft_deadline_s=5.0, stage2_top_k=1))
     assert result.status is Status.COMPLETE
+
+
+class Gated(Scripted):
+    """A source that fails when its gate is opened."""
+
+    def __init__(self):
+        super().__init__([], seconds=0.0)
+        self.gate = threading.Event()
+
+    def search(self, query):
+        self.calls += 1
+        self.gate.wait(30)
+        raise SourceUnavailable("connection reset", retryable=True)
+
+
+@pytest.mark.parametrize(("failures", "waiting"), [(0, 4), (1, 2), (2, 1), (3, 0)])
+def test_fewer_searches_wait_for_a_source_the_closer_it_is_to_being_left_alone(failures, waiting):
+    source = Gated()
+    bulkhead = recall.SourceBulkhead("t2", source, MachineClock(), Classification.PUBLIC)
+    for _ in range(failures):
+        bulkhead._breaker.note(time.monotonic(), failed=True)
+    query = SourceQuery(text="rule", domain="NPA", top_k=5, timeout_s=30.0)
+    replies = [bulkhead.submit(query, lambda: 30.0, 4) for _ in range(6)]
+    try:
+        assert sum(not reply.done() for reply in replies) == waiting
+    finally:
+        source.gate.set()
