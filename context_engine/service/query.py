@@ -34,13 +34,15 @@ def answer_query(
 
     Raises:
         UnknownDomain: not registered, or not for this principal.
-        InvalidRequest: an unusable field.
+        InvalidRequest: an unusable field, or an unknown persona.
         CursorExpired: the rest of the answer is no longer kept, or is not this principal's.
         AllSourcesFailed: no source answered.
         EvidenceIncomplete: `strict`, and required evidence is missing.
         AuditUnavailable: the answer could not be recorded, and may not be given without a record.
         ConfigError, PolicyError, MaskingError: as `Engine.search`.
     """
+    if request.persona_key is not None:
+        deployment.setup.resolver.base(persona=request.persona_key)  # an unknown one is wrong with a cursor too
     if request.cursor is not None:
         return next_part(deployment, principal, request.cursor)
     started = time.monotonic()

@@ -128,14 +128,15 @@ def _limit(properties: dict[str, Any], limits: ServerSettings) -> None:
 
 
 def _list_personas(document: dict[str, Any], personas: tuple[str, ...]) -> None:
-    """State the values of every field and parameter that names a persona."""
+    """State the names that a persona may have."""
     fields = [properties[_PERSONA] for properties in _asked(document) if _PERSONA in properties]
+    for part in (part for field in fields for part in field["anyOf"]):
+        if part.get("type") == "string":
+            part["enum"] = list(personas)
     for _, operation in _operations(document):
-        fields += [value["schema"] for value in operation.get("parameters", ()) if value["name"] == "persona"]
-    for field in fields:
-        for part in field.get("anyOf", (field,)):
-            if part.get("type") == "string":
-                part["enum"] = list(personas)
+        for value in operation.get("parameters", ()):
+            if value["name"] == "persona":  # /retrieval answers an unknown one too, with a notice
+                value["examples"] = {name: {"value": name} for name in personas}
 
 
 def _without_nul(schema: Any) -> None:

@@ -291,9 +291,11 @@ def _searches_per_minute(context: CliContext, query: str) -> int | None:
 
     Not measured with a model, which may cost money at every call, nor without the extra `server`.
     """
+    from context_engine.wiring.embedded_base import in_embedded_base
+
     values, domains = context.setup.resolver.base().values, context.setup.registry.domains.values()
     has_model = values.embedder is not None or values.reranker != "noop" or values.query_refiner is not None
-    domain = next((spec for spec in domains if {source.adapter for source in spec.sources} == {"local"}), None)
+    domain = next((spec for spec in domains if all(map(in_embedded_base, spec.sources))), None)
     if domain is None or has_model or find_spec("fastapi") is None:
         return None
     from context_engine.apps.server.app import create_app

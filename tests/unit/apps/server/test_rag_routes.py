@@ -260,8 +260,8 @@ def test_the_document_lists_the_personas_to_the_holder_of_a_token(serve: Serve):
         document = client.get("/openapi.json", headers={"authorization": token}).json()
         field = document["components"]["schemas"]["RAGQueryRequest"]["properties"]["persona_key"]["anyOf"][0]
         parameters = document["paths"]["/retrieval"]["post"]["parameters"]
-        persona = next(parameter["schema"]["anyOf"][0] for parameter in parameters if parameter["name"] == "persona")
-        return [field.get("enum"), persona.get("enum")]
+        examples = next(parameter.get("examples") for parameter in parameters if parameter["name"] == "persona")
+        return [field.get("enum"), None if examples is None else list(examples)]
 
     names = [persona["key"] for persona in client.get("/api/v1/rag/personas").json()["personas"]]
     assert len(names) > 3
