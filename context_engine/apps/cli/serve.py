@@ -55,7 +55,7 @@ def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: b
 
     Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
-    if not all(map(find_spec, ("fastapi", "uvicorn"))):
+    if not all(map(find_spec, ("fastapi", "uvicorn", "prometheus_client"))):
         raise MissingExtra("the HTTP service", "server")
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.logs import log_to_stderr

@@ -296,7 +296,7 @@ def _searches_per_minute(context: CliContext, query: str) -> int | None:
     values, domains = context.setup.resolver.base().values, context.setup.registry.domains.values()
     has_model = values.embedder is not None or values.reranker != "noop" or values.query_refiner is not None
     domain = next((spec for spec in domains if all(map(in_embedded_base, spec.sources))), None)
-    if domain is None or has_model or find_spec("fastapi") is None:
+    if domain is None or has_model or not all(map(find_spec, ("fastapi", "prometheus_client"))):
         return None
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.service import Service
