@@ -18,10 +18,10 @@ from context_engine.apps.dify.conditions import read_conditions
 from context_engine.apps.dify.dify_json import fitted, plain, plain_text, unusable
 from context_engine.apps.dify.node_output import (
     BELOW_NOTICE,
+    SCORE_STEP,
     content_for_model,
     document_metadata,
     missing_sources,
-    node_scores,
     notice_metadata,
     of_missing_sources,
     title_for_model,
@@ -184,11 +184,10 @@ def records_answer(
     if result.decision is Decision.OUT_OF_SCOPE:
         return ExternalAnswer(200, {"records": notices, **extra})
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    shown = [chunk for chunk in result.chunks if chunk.absolute >= request.score_threshold][:room]
+    scores = record_scores([chunk.absolute for chunk in shown], most=BELOW_NOTICE if notices else 1.0)
     records: list[dict[str, Any]] = []
-    scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
-    for chunk, score in zip(result.chunks, scores, strict=True):
-        if chunk.absolute < request.score_threshold or len(records) >= room:
-            continue
+    for chunk, score in zip(shown, scores, strict=True):
         title = title_for_model(chunk, titles.get(chunk.source_id, chunk.source_id))
         metadata = document_metadata(chunk, result.search_id) | {"source_title": titles.get(chunk.source_id)}
         records.append(
@@ -206,6 +205,22 @@ def records_answer(
     if fit.cut is None:
         return ExternalAnswer(200, {"records": fit.value, **extra})
     return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut, **extra})
+
+
+def record_scores(absolutes: Sequence[float], *, most: float = 1.0) -> list[float]:
+    """Return one score in (0, `most`] per record, strictly decreasing because Dify sorts by it.
+
+    A score is the highest absolute signal of its record and all later ones, so that no record is shown with less than
+    the score threshold that it passed; equal scores are told apart by millionths.
+
+    Args:
+        absolutes: the absolute signal of each record in our order, [0, 1].
+    """
+    millionths: list[int] = []
+    for absolute in reversed(absolutes):
+        millionths.append(max(round(absolute / SCORE_STEP), millionths[-1] + 1 if millionths else 1))
+    highest = round(most / SCORE_STEP)
+    return [min(score, highest - place) / 1_000_000 for place, score in enumerate(reversed(millionths))]
 
 
 def _is_filtered_to_nothing(result: SearchResult) -> bool:

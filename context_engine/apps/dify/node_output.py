@@ -78,9 +78,9 @@ def _sentence(sources: Sequence[SourceStatus]) -> str:
 
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
-_STEP: Final = 1e-6
+SCORE_STEP: Final = 1e-6
 _LONGEST_KEPT: Final = 500
-BELOW_NOTICE: Final = 1 - _STEP
+BELOW_NOTICE: Final = 1 - SCORE_STEP
 """The highest score of a passage below a notice."""
 
 NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
@@ -118,8 +118,8 @@ def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
     best = values.relevance_weight + values.authority_weight * values.authority_boosts.of(1)
     scores: list[float] = []
     for left, chunk in zip(range(len(result.chunks), 0, -1), result.chunks, strict=True):
-        score = max(chunk.final / best if best else 0.0, left * _STEP)
-        scores.append(round(min(score, scores[-1] - _STEP if scores else most), 6))
+        score = max(chunk.final / best if best else 0.0, left * SCORE_STEP)
+        scores.append(round(min(score, scores[-1] - SCORE_STEP if scores else most), 6))
     return scores
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from context_engine.apps.dify.external import LEAST_TOKEN, ExternalRequest, authorised, read_request, records_answer
+from context_engine.apps.dify.external import (
+    LEAST_TOKEN,
+    ExternalRequest,
+    authorised,
+    read_request,
+    record_scores,
+    records_answer,
+)
+from context_engine.apps.dify.node_output import BELOW_NOTICE
 from context_engine.core.models import Chunk, Score, ScoreKind, SearchResult
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceTimeout
 
@@ -16,8 +27,8 @@ TOKEN = "0123456789abcdef" * 2
 
 
 def request(**fields: Any) -> ExternalRequest:
-    given = {"knowledge_id": "NPA", "query": "q", "top_k": 10, "score_threshold": 0.0, "filters": None, **fields}
-    return ExternalRequest(**given)
+    values = {"knowledge_id": "NPA", "query": "q", "top_k": 10, "score_threshold": 0.0, "filters": None, **fields}
+    return ExternalRequest(**values)
 
 
 def down(_query: str, _domain: str, _top_k: int) -> Any:
@@ -85,13 +96,30 @@ def test_a_condition_that_cannot_be_read() -> None:
         read_request(json.dumps(body).encode())
 
 
+def test_scores_fall_in_our_order_and_are_no_less_than_the_threshold() -> None:
+    """From the last record up: 0.92; max(1.0, …) = 1.0; 0.95 < 1.0, so a millionth more, cut to 1; the others below."""
+    assert record_scores([0.95, 1.0, 0.92]) == [1.0, 0.999999, 0.92]
+    assert record_scores([0.4, 0.4, 0.7, 0.2, 0.2]) == [0.700002, 0.700001, 0.7, 0.200001, 0.2]
+    assert record_scores([1.0], most=BELOW_NOTICE) == [0.999999]
+    assert record_scores([0.0, 0.0]) == [0.000002, 0.000001]
+    assert record_scores([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=100), st.floats(0, 1))
+def test_a_record_that_passed_a_threshold_is_never_shown_below_it(absolutes: list[float], threshold: float) -> None:
+    shown = [absolute for absolute in absolutes if absolute >= threshold]
+    scores = record_scores(shown)
+    assert all(later < earlier for earlier, later in pairwise(scores)) and all(0 < score <= 1 for score in scores)
+    assert all(score >= min(threshold, 1 - len(shown) * 1e-6) - 5e-7 for score in scores)  # six decimals
+
+
 def test_the_threshold_is_compared_with_relevance(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
     """0.6 · 0.45 + 0.4 · 0.4 = 0.43 > 0.6 · 0.6 = 0.36: the record ranks first and is below the threshold."""
     found = ask([(1, [chunk_of("record", 0.45)]), (5, [chunk_of("web", 0.6)])])
     assert [one.chunk_id for one in found.chunks] == ["record", "web"]
     answer = records_answer(found, request(score_threshold=0.5), notice_records=True)
     (record,) = answer.body["records"]
-    assert record["metadata"]["chunk_id"] == "web" and record["score"] == round(0.36 / 0.76, 6)
+    assert record["metadata"]["chunk_id"] == "web" and record["score"] == 0.6
 
 
 def test_top_k_holds_with_a_notice(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
