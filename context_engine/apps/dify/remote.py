@@ -42,7 +42,7 @@ _CHECK_S: Final = 15.0
 _ON_THE_WAY_S: Final = 0.3
 _LEAST_S: Final = 0.2
 _BUSY: Final = 503
-_PASSED_ON: Final = (200, 400, 424)
+_PASSED_ON: Final = (200, 400, 424, 503)
 _ATTEMPTS: Final = 3
 _BACKOFF: Final = Backoff(0.3, 2.0)
 _FIELDS: Final = {"base_url": "server_url", "api_key": "server_token", "proxy": "proxy"}
@@ -137,7 +137,7 @@ class RemoteEngine:
 
         def once() -> HttpAnswer:
             answer = self._client.call(call, self._client.access(), left, silence_s=seconds)
-            if answer.status == _BUSY and body_of(answer).get("code") != AuditUnavailable.code:
+            if answer.status == _BUSY and not _is_final(body_of(answer)):
                 pause = retry_after(answer.headers, self._clock.now())
                 raise SourceUnavailable("it is busy or about to stop (503)", retryable=True, retry_after_s=pause)
             return answer
@@ -148,6 +148,14 @@ class RemoteEngine:
         except SourceError as error:
             problem = renamed(str(error))
         raise ServerUnavailable(f"the server {self._url} gave no answer: {problem}")
+
+
+def _is_final(body: Mapping[str, Any]) -> bool:
+    """Return whether asking again at once is useless after this body of a 503.
+
+    Either the ledger cannot be written, or the search of a retrieval goes on, and Dify asks again after a pause.
+    """
+    return body.get("code") == AuditUnavailable.code or "error_code" in body
 
 
 def open_remote(credentials: Credentials) -> RemoteEngine | None:

@@ -38,6 +38,7 @@ _NO_HEADER: Final = 1001
 _NOT_AUTHORISED: Final = 1002
 _BAD_REQUEST: Final = 4000
 _NOT_ANSWERED: Final = 4240
+_NOT_YET: Final = 5030
 _UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
 _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
 _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
@@ -180,6 +181,11 @@ def unanswered(error: Exception, *, notice_records: bool) -> ExternalAnswer:
     if notice_records:
         return failed_answer(_FAILED_TITLE, _sentences(str(error), _MEND))
     return refused(424, _NOT_ANSWERED, str(error))
+
+
+def not_yet() -> ExternalAnswer:
+    """Return the answer to a request whose search goes on, after which Dify repeats the request."""
+    return refused(503, _NOT_YET, "the search is not done: the same request again gets its answer")
 
 
 def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) -> tuple[str, str | None]:

@@ -12,6 +12,8 @@ from typing import Final, Literal, TypeVar
 from fastapi import Request, Response
 from pydantic import BaseModel
 
+from context_engine.apps.dify.external import ExternalAnswer
+from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.metrics import Metrics
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
@@ -53,6 +55,7 @@ class Service:
         self.readiness = Readiness(live, lambda: authenticator.problems())
         self._renew, self._threads = renew, threads
         self.slots = Slots(self._bounds)
+        self.late = LateSearches[ExternalAnswer]()
         self.metrics = Metrics(self)
 
     @property
@@ -70,7 +73,7 @@ class Service:
         caller = caller_of(request)
         line = turn.line or caller.principal.id
         waited = await self.slots.take(line, domain=turn.domain, patience_s=turn.patience_s)
-        if waited and await self._left(request, turn.domain):
+        if waited and not turn.outlasts and await self._left(request, turn.domain):
             self.slots.release(turn.domain)
             raise Overloaded("the caller has gone while the request waited")
         return await self._worked(lambda deployment: work(deployment, caller), turn.domain)

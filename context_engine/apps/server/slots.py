@@ -35,11 +35,13 @@ class Turn(NamedTuple):
         line: requests of one line are served in order, and lines in turn; None: the line of the caller.
         domain: that of a search; None: of no domain.
         patience_s: longest useful wait; None: any.
+        outlasts: whether the work is done even if the request has ended before its turn.
     """
 
     line: str | None = None
     domain: str | None = None
     patience_s: float | None = None
+    outlasts: bool = False
 
 
 class _Waiting(NamedTuple):

@@ -1,10 +1,11 @@
 """The queue before a Dify server: searches take turns, and searches that would be late are refused at once.
 
-The duration of past successful calls predicts how long a call to each dataset takes, and from that when each search
+The median of the last successful calls predicts how long a call to each dataset takes, and from that when each search
 would finish under earliest deadline first. While all searches would be in time, they take turns, so that a search of
 many datasets does not block the others; once one has little slack left, the earliest deadline goes first. A search that
-would be late even so is refused on arrival. Before anything is measured, no search is refused and the earliest deadline
-goes first; once timings exist, queued searches that have not started are checked again.
+would be late even so is refused on arrival. Until a dataset was measured three times, because the first calls after a
+start are slow, no search is refused and the earliest deadline goes first; from then on, queued searches that have not
+started are checked again.
 
 A search that could not finish in time even on an idle server is never refused and has no priority: it uses the
 connections that other searches leave free, until its deadline."""
@@ -17,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from heapq import heapify, heapreplace
 from itertools import count
+from statistics import median
 from typing import Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.calls import Busy, submit_all, wait_all
@@ -45,8 +47,9 @@ def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: It
     return done
 
 
-_NEWEST_COUNTS: Final = 0.25
-"""Weight of the newest measurement in a dataset's expected time."""
+_WINDOW: Final = 8
+_FEWEST: Final = 3
+"""Measurements of a dataset from which its median is trusted."""
 _CLEARLY: Final = 1.1
 """An admitted search is refused only if it would take this many times the time it has left."""
 _ARRIVALS: Final = count()
@@ -117,7 +120,8 @@ class FairQueue:
     """Limits the calls running at one server, and chooses the next one. Thread-safe."""
 
     def __init__(self) -> None:
-        self._times: dict[Hashable, float] = {}
+        self._durations: dict[Hashable, deque[float]] = {}
+        self._medians: dict[Hashable, float] = {}
         self.forget()
         forget_in_child(self)
 
@@ -155,13 +159,21 @@ class FairQueue:
     def measured(self, key: Hashable, seconds: float) -> None:
         """Record the duration of a successful call to a dataset."""
         with self._lock:
-            known = self._times.get(key, seconds)
-            self._times[key] = known + _NEWEST_COUNTS * (seconds - known)
+            durations = self._durations.setdefault(key, deque(maxlen=_WINDOW))
+            durations.append(seconds)
+            if len(durations) >= _FEWEST:
+                self._medians[key] = median(durations)
 
     def expected(self, key: Hashable) -> float:
-        """Return the expected seconds of a call to a dataset: its average, else that of all datasets, else 0."""
-        known = self._times.get(key)
-        return sum(self._times.values()) / max(len(self._times), 1) if known is None else known
+        """Return the expected seconds of a call: the median of the last calls to a dataset, else to any, else 0."""
+        with self._lock:
+            durations = self._durations.get(key) or [s for several in self._durations.values() for s in several]
+            return median(durations) if durations else 0.0
+
+    def _forecast(self, key: Hashable) -> float:
+        """Return `expected` as far as it is trusted: for other datasets the mean of the trusted ones, else 0."""
+        known = self._medians.get(key)
+        return sum(self._medians.values()) / max(len(self._medians), 1) if known is None else known
 
     def _leave(self, call: _Call) -> None:
         with self._lock:
@@ -200,7 +212,7 @@ class FairQueue:
         done = zip(claims, self._done(claims))
         slack = min((claim.left - end for claim, end in done if not claim.hopeless), default=0.0)
         longest = max(seconds for claim in claims for seconds in claim.calls)
-        tight = (slack < longest or not self._times) and not claims[0].hopeless
+        tight = (slack < longest or not self._medians) and not claims[0].hopeless
         return next(claim.flow for claim in claims if claim.flow in may) if tight else may[0]
 
     def _shed(self, factor: float, only: Flow | None = None) -> None:
@@ -230,7 +242,7 @@ class FairQueue:
         """Return the remaining claims, earliest deadline first; flows that would be late even alone come last."""
         claims, most = [], self._most()
         for flow, waiting in self._waiting.items():
-            calls = [self.expected(key) for key in (*(call.key for call in waiting), *flow.ahead())]
+            calls = [self._forecast(key) for key in (*(call.key for call in waiting), *flow.ahead())]
             left = flow.left()
             alone = max(max(calls), sum(calls) / most)
             claims.append(_Claim(flow, left, calls, flow.patient or alone > left))
@@ -238,7 +250,7 @@ class FairQueue:
 
     def _done(self, claims: Sequence[_Claim]) -> list[float]:
         """Return the second at which each claim finishes in that order."""
-        busy = [max(self.expected(slot.key) - (slot.left - slot.flow.left()), 0.0) for slot in self._running]
+        busy = [max(self._forecast(slot.key) - (slot.left - slot.flow.left()), 0.0) for slot in self._running]
         return finish_times([claim.calls for claim in claims], self._most(), busy)
 
     def _most(self) -> int:

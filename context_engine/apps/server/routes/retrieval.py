@@ -12,9 +12,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.apps.dify.external import ExternalAnswer, refused
-from context_engine.apps.dify.retrieval import DEADLINE_S, answer_request, unanswered, unauthorised
+from context_engine.apps.dify.retrieval import DEADLINE_S, answer_request, not_yet, unanswered, unauthorised
+from context_engine.apps.server.late import PAUSES_S, LateSearch, all_tries_s
 from context_engine.apps.server.problems import Problem
-from context_engine.apps.server.service import request_id_of, service_of
+from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
 from context_engine.errors import ContextEngineError
 from context_engine.service.callers import Authenticated
@@ -26,6 +27,7 @@ _TO_SPARE_S: Final = 0.2
 """Seconds between a search's deadline and an answer without it; Dify waits five seconds at most."""
 
 _UNUSABLE: Final = 4000
+_NOT_YET: Final = 503
 _NO_TOKEN: Final = "the API key of this External Knowledge API is not a valid token of the service"
 _LATE: Final = "The service had too much to do to answer in time"
 
@@ -87,6 +89,7 @@ _REFUSALS: Final = {
     413: "The body is too long.",
     415: "The body is not JSON.",
     422: "A parameter of the address that cannot be used.",
+    503: "The search goes on: the same request again gets its answer.",
     424: "The search failed, and `notice_records` is false.",
 }
 _BODY: Final = {
@@ -115,22 +118,28 @@ async def retrieval(
     persona: Annotated[
         str | None, Query(description="The persona if the knowledge id names none.", max_length=200)
     ] = None,
-    deadline_s: Annotated[float, Query(description="Seconds for the answer.", ge=_LEAST_S, le=DEADLINE_S)] = DEADLINE_S,
+    deadline_s: Annotated[
+        float, Query(description="Seconds for the answer to one request.", ge=_LEAST_S, le=DEADLINE_S)
+    ] = DEADLINE_S,
+    retries: Annotated[
+        int, Query(description="How often the caller repeats a request after a 503.", ge=0, le=len(PAUSES_S))
+    ] = len(PAUSES_S),
 ) -> Response:
     """Return ranked records. A failure is reported as a record, because Dify shows any error as "nothing found".
 
-    If a search takes too long or the service is full, the answer is such a record: after a 503 Dify would call three
-    more times within four seconds, and then show "nothing found".
+    If a search takes longer than Dify waits, the answer is a 503, after which Dify repeats the request up to three
+    times: the search goes on meanwhile, and the repeated request gets its answer. The last try is always a 200.
     """
-    due = time.monotonic() + deadline_s
-    body = await request.body()
+    body, service, begun = await request.body(), service_of(request), time.monotonic()
+    key = (caller_of(request).principal, persona, notice_records, body)
+    longest_s = all_tries_s(deadline_s, retries)
 
     def work(deployment: Deployment, caller: Authenticated) -> ExternalAnswer:
         return answer_request(
             body,
             deployment,
             caller.principal,
-            due=due,
+            due=begun + longest_s,
             notice_records=notice_records,
             persona=persona or None,
             request_id=request_id_of(request) or None,
@@ -138,13 +147,24 @@ async def retrieval(
             most_query_chars=deployment.settings.server_max_query_chars,
         )
 
+    search = service.late.take(key)
+    if search is None:
+        turn = Turn(domain=_domain(body), patience_s=longest_s, outlasts=True)
+        search = LateSearch(asyncio.ensure_future(service.call(request, work, turn)), 0)
+    await asyncio.wait({search.answer}, timeout=deadline_s + _TO_SPARE_S)
+    if search.answer.done():
+        return _response(_result(search, notice_records=notice_records))
+    if search.tries < retries:
+        service.late.keep(key, LateSearch(search.answer, search.tries + 1), longest_s)
+        return _response(not_yet())
+    return _response(unanswered(TimeoutError(_LATE), notice_records=notice_records))
+
+
+def _result(search: LateSearch[ExternalAnswer], *, notice_records: bool) -> ExternalAnswer:
     try:
-        async with asyncio.timeout(deadline_s + _TO_SPARE_S):
-            return _response(await service_of(request).call(request, work, Turn(domain=_domain(body))))
-    except TimeoutError:
-        return _response(unanswered(TimeoutError(_LATE), notice_records=notice_records))
+        return search.answer.result()
     except ContextEngineError as error:
-        return _response(unanswered(error, notice_records=notice_records))
+        return unanswered(error, notice_records=notice_records)
 
 
 def _domain(body: bytes) -> str | None:
@@ -168,4 +188,5 @@ def problem_form(problem: Problem, headers: Mapping[str, str]) -> Response:
 
 
 def _response(answer: ExternalAnswer) -> Response:
-    return Response(answer.encoded(), answer.status, media_type="application/json")
+    headers = {"Retry-After": "1"} if answer.status == _NOT_YET else {}
+    return Response(answer.encoded(), answer.status, headers, media_type="application/json")

@@ -317,11 +317,12 @@ class TestEndpoint:
             assert self.asked(url, {"knowledge_id": "", "query": ""}) == (200, {"records": []})
         assert asked == []
 
-    @pytest.mark.parametrize("status", [400, 424])
+    @pytest.mark.parametrize("status", [400, 424, 503])
     def test_a_refusal_of_the_request_goes_back(self, status: int) -> None:
         refusal = {"error_code": 4000, "error_msg": "top_k"}
-        with serving(lambda _: (status, refusal)) as (url, _):
+        with serving(lambda _: (status, refusal)) as (url, asked):
             assert self.asked(url) == (status, refusal)
+        assert len(asked) == 1, "Dify itself repeats a request after a 503"
 
     @pytest.mark.parametrize("answer", [(403, {"error_code": 1002}), (200, b"<html>"), (404, {}), (500, b"")])
     def test_a_server_that_cannot_be_used_is_told_in_a_record(self, answer: Answer) -> None:

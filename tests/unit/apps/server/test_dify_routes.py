@@ -301,9 +301,33 @@ class TestRetrieval:
     @pytest.mark.slow
     def test_a_source_that_is_late_is_left_out(self, client: TestClient, dify: FakeDify) -> None:
         dify.inject("delay", delay_s=20, dataset="rules", endpoint="retrieve")
-        answer = self.asked(client, "analyst", path="/retrieval?deadline_s=3")  # for the other, on a busy machine
+        path = "/retrieval?deadline_s=3&retries=0"  # three seconds for the other, on a busy machine
+        answer = self.asked(client, "analyst", path=path)
         notice, *others = answer.json()["records"]
         assert notice["metadata"]["sources"] == ["rules"] and len(others) == 1
+
+    def test_a_search_longer_than_a_try_answers_a_repeated_request(self, client: TestClient, dify: FakeDify) -> None:
+        before = len(dify.requests)
+        dify.inject("delay", delay_s=1.0, endpoint="retrieve")
+        refused = self.asked(client, path="/retrieval?deadline_s=0.2")
+        assert (refused.status_code, refused.json()["error_code"]) == (503, 5030)
+        assert refused.headers["retry-after"] == "1"
+        for _ in range(3):
+            answer = self.asked(client, path="/retrieval?deadline_s=1")
+            if answer.status_code == 200:
+                break
+        assert [record["metadata"]["source_id"] for record in answer.json()["records"]] == ["web"]
+        asked = [request for request in dify.requests[before:] if request.path.endswith("/retrieve")]
+        assert len(asked) == 1, "the repeated request took up the search of the first"
+
+    def test_the_last_try_is_answered_whatever_happens(self, client: TestClient, dify: FakeDify) -> None:
+        dify.inject("delay", delay_s=5, endpoint="retrieve")
+        path = "/retrieval?deadline_s=0.2&retries=1"
+        assert self.asked(client, path=path).status_code == 503
+        last = self.asked(client, path=path)
+        (notice,) = last.json()["records"]
+        assert last.status_code == 200 and notice["metadata"]["notice"] is True
+        assert len(client.app.state.service.late) == 0  # type: ignore[attr-defined]
 
     def test_a_service_that_is_full_says_so_in_a_record(self, client: TestClient, monkeypatch: Any) -> None:
         """After a 503 Dify asks three times more within four seconds, and then shows "nothing found"."""
@@ -340,10 +364,10 @@ class TestLimits:
     def test_a_knowledge_base_learns_in_time_that_the_service_is_full(self, client: TestClient, dify: FakeDify) -> None:
         dify.inject("delay", delay_s=30, endpoint="retrieve")
         with ThreadPoolExecutor(1) as other:
-            waiting = other.submit(TestRetrieval.asked, client, path="/retrieval?deadline_s=1")
+            waiting = other.submit(TestRetrieval.asked, client, path="/retrieval?deadline_s=1&retries=0")
             while not client.app.state.service.slots.at_work:  # type: ignore[attr-defined]
                 time.sleep(0.01)
-            (notice,) = TestRetrieval.asked(client, path="/retrieval?deadline_s=0.2").json()["records"]
+            (notice,) = TestRetrieval.asked(client, path="/retrieval?deadline_s=0.2&retries=0").json()["records"]
             assert notice["metadata"]["notice"] is True and "search failed" in notice["title"]
             assert waiting.result().status_code == 200
 
