@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,8 +160,11 @@ def test_doctor_says_which_dify_it_met_and_how_many_connections_its_datasets_wan
     _, found = doctored()
     sop, _, register = found["sources"]
     assert (sop["version"], register["version"]) == ("1.12.1", None)
-    _, server, advice, *_ = found["notes"]
+    _, server, advice, served, *_ = found["notes"]
     assert server == "connection dify: Dify 1.12.1"
+    assert re.search(
+        r"calls a second, 4 at once: \d+ searches at a time are served within 10 s, and \d+ within", served
+    )
     assert advice.startswith("connection dify, domain NPA: Dify took ")
     assert "for all 2): with max_connections 4 one search takes about" in advice, "a search asks both datasets"
     text = " ".join(run("doctor").stdout.split())

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cachetools import LRUCache
 
+from context_engine.adapters.sources.dify.api import EXTERNAL_TRY_S
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.external import ExternalAnswer, authorised, has_bearer
@@ -20,7 +21,6 @@ from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.remote import open_remote
 from context_engine.apps.dify.reranking import Ask
 from context_engine.apps.dify.retrieval import (
-    DEADLINE_S,
     Retrieval,
     read_retrieval,
     unanswered,
@@ -143,7 +143,7 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
         settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
         use: opens the backend for these settings.
     """
-    due = time.monotonic() + DEADLINE_S
+    due = time.monotonic() + EXTERNAL_TRY_S
     if not authorised(settings.get("access_token"), header):
         return unauthorised(_NO_TOKEN, missing=not has_bearer(header))
     request = read_retrieval(body)

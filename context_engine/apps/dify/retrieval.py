@@ -28,9 +28,6 @@ from context_engine.secrecy import hide
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
-DEADLINE_S: Final = 4.5
-"""Dify waits five seconds and then retries three times."""
-
 _LEAST_S: Final = 0.2
 _WIDER: Final = 40
 _UNKNOWN_KNOWLEDGE: Final = 2001

@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-T = TypeVar("T")
+from context_engine.adapters.sources.dify.api import EXTERNAL_PAUSES_S
 
-PAUSES_S: Final = (0.5, 1.0, 2.0)
-"""Seconds after which Dify asks again, once it got a 503 or no answer in five seconds (its `ssrf_proxy`)."""
+T = TypeVar("T")
 
 _KEPT_S: Final = 10.0
 """Seconds for which an answer is kept that nobody asked for again."""
@@ -76,7 +75,7 @@ def all_tries_s(deadline_s: float, retries: int) -> float:
         deadline_s: seconds for each request.
         retries: 0 to 3.
     """
-    return (retries + 1) * deadline_s + sum(PAUSES_S[:retries])
+    return (retries + 1) * deadline_s + sum(EXTERNAL_PAUSES_S[:retries])
 
 
 def _note_failure(answer: asyncio.Future[T]) -> None:

@@ -21,6 +21,15 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
+EXTERNAL_TRY_S: Final = 4.5
+"""Seconds for one answer of an External Knowledge API: Dify waits five."""
+
+EXTERNAL_PAUSES_S: Final = (0.5, 1.0, 2.0)
+"""Seconds after which Dify repeats a request to it, once it got a 503 or no answer (`ssrf_proxy`, three retries)."""
+
+EXTERNAL_TRIES_S: Final = (len(EXTERNAL_PAUSES_S) + 1) * EXTERNAL_TRY_S + sum(EXTERNAL_PAUSES_S)
+"""Seconds for all its tries and the pauses between them: 4 · 4.5 + 3.5 = 21.5."""
+
 _RATE: Final = re.compile(r"rate limit", re.IGNORECASE)
 _SWITCHED_OFF: Final = re.compile(r"api access is not enabled", re.IGNORECASE)
 

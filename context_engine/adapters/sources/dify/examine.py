@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from math import ceil
-from typing import Any, Final
+from itertools import count, islice
+from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.http import Access
-from context_engine.adapters.sources.dify.api import shortcomings
+from context_engine.adapters.sources.dify.api import EXTERNAL_TRIES_S, shortcomings
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, choose
 from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each, finish_times
 from context_engine.adapters.sources.dify.metadata import MARKED
@@ -34,6 +33,16 @@ EXTERNAL: Final = (
     "that knowledge directly"
 )
 _MOST_NAMED: Final = 5
+_BURST: Final = 24  # searches
+_BURST_S: Final = 3.0
+
+
+class Burst(NamedTuple):
+    """Searches of datasets, as many at once as the connection allows: how many were answered, and when (monotonic)."""
+
+    calls: int
+    begun: float
+    ended: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +53,7 @@ class ServerFacts:
         version: as reported by the server, or None.
         max_connections: most parallel calls.
         seconds: for a call to each dataset of the source; empty if it was not reached.
+        burst: searches at once; None if there were none, or one failed.
     """
 
     connection: str
@@ -51,6 +61,7 @@ class ServerFacts:
     max_connections: int
     search_timeout_s: float
     seconds: tuple[float, ...]
+    burst: Burst | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +98,7 @@ class DatasetExaminer:
             for dataset_id, result in zip(dataset_ids, results, strict=True)
         )
         reached = any(part.details["reachable"] for part in parts)
+        searched = [part.id for part in parts if part.ok and part.records is not None]
         server = ServerFacts(
             connection=connection,
             version=self.workspace.version,
@@ -95,6 +107,7 @@ class DatasetExaminer:
             seconds=tuple(self.workspace.expected_s(access, dataset_id) for dataset_id in dataset_ids)
             if reached
             else (),
+            burst=self._burst(searched, request, access.connection.max_connections) if searched else None,
         )
         return DifyExamination(version=server.version, parts=parts, server=server)
 
@@ -113,6 +126,30 @@ class DatasetExaminer:
         if self.settings.chunk_line:
             part = replace(part, warnings=(*part.warnings, *self._without_line(dataset_id)))
         return part if request.query is None else self._sampled(part, request.query, request)
+
+    def _burst(self, dataset_ids: Sequence[str], request: ExaminationRequest, width: int) -> Burst | None:
+        """Search for a moment with as many calls at once as many searches would make.
+
+        Each question differs, because equal ones would be answered from the cache.
+        """
+        begun = self.clock.monotonic()
+        stop, ends, numbers = begun + _BURST_S, list[float](), count()
+
+        def search(dataset_id: str) -> None:
+            if self.clock.monotonic() < stop:
+                text = f"{request.query} {next(numbers)}"
+                answer = self.search(
+                    dataset_id, SourceQuery(text=text, domain=request.domain, top_k=5, timeout_s=request.timeout_s)
+                )
+                if answer.failures:
+                    raise answer.failures[0]
+                ends.append(self.clock.monotonic())
+
+        jobs = [lambda _, place=place: search(dataset_ids[place % len(dataset_ids)]) for place in range(_BURST)]
+        results = ask_each(jobs, width=width, left=lambda: begun + request.timeout_s - self.clock.monotonic())
+        if not ends or any(isinstance(result, SourceError) for result in results):
+            return None
+        return Burst(len(ends), begun, max(ends))
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
         """Report documents that an ingest left damaged, judged only by Dify's list."""
@@ -240,33 +277,51 @@ def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], decl
         yield Notice(NoticeCode.METADATA_MISSING, dataset_id, message, {"names": list(missing)})
 
 
-_MANY: Final = 20
 _STARVES: Final = 10  # parallel calls that Dify serves by default (SERVER_WORKER_CONNECTIONS)
 
 
-def connections_advice(times: Sequence[float], connections: int, timeout_s: float) -> tuple[str, ...]:
-    """Return advice on the number of connections, for a single search and for many at once.
+def calls_per_s(bursts: Iterable[Burst]) -> float | None:
+    """Return the calls a second that a server answered; the bursts of several sources may overlap. None without any."""
+    calls, seconds, until = 0, 0.0, float("-inf")
+    for burst in sorted(bursts, key=lambda burst: burst.begun):
+        calls += burst.calls
+        seconds += max(burst.ended - max(burst.begun, until), 0.0)
+        until = max(until, burst.ended)
+    return calls / seconds if seconds else None
+
+
+def connections_advice(
+    times: Sequence[float], connections: int, timeout_s: float, rate: float | None = None
+) -> tuple[str, ...]:
+    """Return advice on the number of connections, and how many searches at a time are served.
 
     Args:
         times: seconds that Dify takes for each dataset.
         timeout_s: seconds that a search may take.
+        rate: searches of a dataset that Dify answers a second with so many connections; None: not measured.
     """
     calls = sorted(times, reverse=True)
     slowest, total = calls[0], sum(calls)
     enough = next(n for n in range(1, len(calls) + 1) if finish_times([calls], n)[0] <= 1.1 * slowest)
     (alone,) = finish_times([calls], connections)
-    many = ceil(_MANY * total / (2 * slowest))
-    served = max(int(connections * timeout_s / total), 1)
     message = (
         f"Dify took {calls[-1]:.2g} to {slowest:.2g} s a dataset ({total:.2g} s for all {len(calls)}): with "
-        f"max_connections {connections} one search takes about {alone:.2g} s, and {served} at a time are served within "
-        f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice its time"
+        f"max_connections {connections} one search takes about {alone:.2g} s, and {enough} would do for one search"
     )
-    starves = (
-        f"Dify by default serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
-        "raise it there before max_connections"
-    )
-    return (message, starves) if max(many, connections) > _STARVES else (message,)
+    advice = [message]
+    if rate is not None:
+        within = (max(int(rate * seconds / len(calls)), 1) for seconds in (timeout_s, EXTERNAL_TRIES_S))
+        advice.append(
+            f"Dify answered {rate:.2g} calls a second, {connections} at once: {next(within)} searches at a time "
+            f"are served within {timeout_s:g} s, and {next(within)} within the {EXTERNAL_TRIES_S:g} s of External "
+            "Knowledge"
+        )
+    if connections > _STARVES:
+        advice.append(
+            f"Dify by default serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
+            "raise it there before max_connections"
+        )
+    return tuple(advice)
 
 
 STORES_QUERIES: Final = "Dify stores the text of every query in its database (dataset_queries)."
@@ -291,5 +346,6 @@ def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
         }
         domain = max(times, key=lambda name_of_domain: sum(times[name_of_domain]))
         if any(times[domain]):
-            advice = connections_advice(times[domain], first.max_connections, first.search_timeout_s)
+            rate = calls_per_s(server.burst for server in domains[domain] if server.burst is not None)
+            advice = connections_advice(times[domain], first.max_connections, first.search_timeout_s, rate)
             yield from (f"connection {name}, domain {domain}: {sentence}" for sentence in advice)

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from context_engine.adapters.sources.dify.api import EXTERNAL_PAUSES_S, EXTERNAL_TRY_S
 from context_engine.apps.dify.external import ExternalAnswer, refused
-from context_engine.apps.dify.retrieval import DEADLINE_S, answer_request, not_yet, unanswered, unauthorised
-from context_engine.apps.server.late import PAUSES_S, LateSearch, all_tries_s
+from context_engine.apps.dify.retrieval import answer_request, not_yet, unanswered, unauthorised
+from context_engine.apps.server.late import LateSearch, all_tries_s
 from context_engine.apps.server.problems import Problem
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -119,11 +120,11 @@ async def retrieval(
         str | None, Query(description="The persona if the knowledge id names none.", max_length=200)
     ] = None,
     deadline_s: Annotated[
-        float, Query(description="Seconds for the answer to one request.", ge=_LEAST_S, le=DEADLINE_S)
-    ] = DEADLINE_S,
+        float, Query(description="Seconds for the answer to one request.", ge=_LEAST_S, le=EXTERNAL_TRY_S)
+    ] = EXTERNAL_TRY_S,
     retries: Annotated[
-        int, Query(description="How often the caller repeats a request after a 503.", ge=0, le=len(PAUSES_S))
-    ] = len(PAUSES_S),
+        int, Query(description="How often the caller repeats a request after a 503.", ge=0, le=len(EXTERNAL_PAUSES_S))
+    ] = len(EXTERNAL_PAUSES_S),
 ) -> Response:
     """Return ranked records. A failure is reported as a record, because Dify shows any error as "nothing found".
 
