@@ -134,6 +134,11 @@ class NoticeCode(StrEnum):
         "Documents are being written by another run, or writing them was interrupted.",
         "count",
     )
+    DOCUMENTS_EMPTY = (
+        "documents_empty",
+        "Documents in a dataset are empty and without metadata, and are none of this run.",
+        "count",
+    )
     DOCUMENTS_OF_EARLIER_RELEASE = (
         "documents_of_earlier_release",
         "Documents were written by an earlier release or with another line: they are written again.",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key, document_name
 from context_engine.adapters.sources.dify.target import Inventory, TargetDataset, as_written, holds, take_inventory
 from context_engine.adapters.sources.dify.upload import DocumentUpload, Refusal, UploadRefused, checked
 from context_engine.adapters.sources.dify.uploader import Uploader
@@ -76,6 +76,7 @@ INDEXING_S: Final = 300.0
 _MOST_UPLOADS: Final = 20
 _MOST_CHUNKS: Final = 1000
 _MOST_NAMED: Final = 5
+_MOST_COPIES: Final = 9  # of one document, by the numbers in their names
 _DAMAGED: Final = "its chunks differ from those written"
 
 
@@ -122,6 +123,8 @@ class DifySink:
         self._held: dict[Key, DatasetDocument] = {}
         self._doubled: dict[Key, list[DatasetDocument]] = {}
         self._damaged: dict[Key, str] = {}
+        self._empty: set[str] = set()
+        self._names: set[str] = set()
         self._uploads: list[DocumentUpload] = []
         self._counts: Counter[str] = Counter()
         self._states: Counter[str] = Counter()
@@ -134,6 +137,9 @@ class DifySink:
         """
         self.documents(source_id)
         key, target = (source_id, document_id, version), self._targets[source_id]
+        if self._empty:
+            title = chunks[0].title if chunks else None
+            self._names |= {document_name(key, title, number) for number in range(1, _MOST_COPIES + 1)}
         stored = self._held.get(key)
         if stored is not None and target.hash_held(stored.content_hash) == content_hash:
             return False
@@ -206,6 +212,7 @@ class DifySink:
             for key, row in self._held.items():
                 if key[0] in self._specs and self._targets[key[0]].dataset_id == dataset_id:
                     self._compare(key, row, inventory)
+            self._remove_empty(target, inventory)
             unfinished = [row.name for row in inventory.unfinished if row.key is None or self._is_ours(row.key)]
             if unfinished:
                 message = (
@@ -283,6 +290,7 @@ class DifySink:
         self._doubled |= {key: rows for key, rows in inventory.doubled.items() if key not in certain}
         left = [row for row in inventory.unfinished if row.key is None or self._is_ours(row.key)]
         left += inventory.empty if self._repair else []
+        self._empty |= set() if self._repair else {row.dify_id for row in inventory.empty}
         if self._read_only:
             return
         self._counts["leftovers"] += len(left)
@@ -308,6 +316,23 @@ class DifySink:
             self._damaged[key] = _DAMAGED
         elif stored.content_hash and row.content_hash != stored.content_hash:
             self._damaged[key] = "another run wrote something else"
+
+    def _remove_empty(self, target: TargetDataset, inventory: Inventory) -> None:
+        """Remove documents that were empty when this run began and still are, if they are named like one of its own.
+
+        A run that was killed before it marked them leaves such documents.
+        """
+        still = [row for row in inventory.empty if row.dify_id in self._empty]
+        for row in [row for row in still if row.name in self._names]:
+            self._counts["leftovers"] += target.remove(row.dify_id)
+        others = [row.name for row in still if row.name not in self._names]
+        if others:
+            shown = ", ".join(map(repr, others[:_MOST_NAMED]))
+            message = (
+                f"empty and without metadata: {shown}, {len(others)} in all. A run that was killed may have left them, "
+                "or somebody made them by hand: --repair removes them"
+            )
+            target.notice(NoticeCode.DOCUMENTS_EMPTY, message, count=len(others))
 
     def _write(self, target: TargetDataset, uploads: Sequence[DocumentUpload]) -> None:
         names = self._listed.setdefault(target.made(), set())

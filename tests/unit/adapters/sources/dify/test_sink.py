@@ -296,6 +296,23 @@ def test_a_run_killed_before_it_says_what_a_document_is_leaves_nothing_that_stay
     assert [(name, contents) for name, contents, _ in held(dify)] == [("New products (SOP-1 1)", ["Text."])]
 
 
+def test_an_empty_copy_left_beside_a_complete_document_goes_with_the_next_run(dify: FakeDify, sink: Opener) -> None:
+    """Two runs write one document, and the one that is killed has made a copy under the next name."""
+    opened = sink()
+    write(opened, "h", "Text.")
+    document = dify.documents("SOPs")[0]
+    copy, foreign = (FakeDocument(name, []) for name in ("New products (SOP-1 1; 2)", "Notes"))
+    dify.put(FakeDataset("SOPs", "economy", [document, copy, foreign]))
+    again = sink()
+    assert not again.put("sops", "SOP-1", "1", "h", chunks("Text."))
+    again.settle()
+    assert [name for name, _, _ in held(dify)] == ["New products (SOP-1 1)", "Notes"]
+    assert again.summary()["leftovers"] == 1
+    (notice,) = again.notices
+    assert (notice.code, notice.detail) == ("documents_empty", {"count": 1})
+    assert "'Notes'" in notice.message and "--repair" in notice.message
+
+
 def test_what_such_a_run_left_of_a_document_that_is_no_more_goes_with_a_repair(dify: FakeDify, sink: Opener) -> None:
     dify.inject("status_503", endpoint="assign_metadata")
     with pytest.raises(SourceUnavailable):
