@@ -109,10 +109,14 @@ def bank(dify: str, tmp_path_factory: pytest.TempPathFactory) -> Bank:
     made.manifest("NPA", "dify")
     planned = made.run(str(demo.BANK), "--domain", "NPA", "--to", "dify", "--dry-run")
     assert (planned["dify"]["documents"], made.held(), len(planned["samples"])) == (0, {}, 5)
-    report = made.run(str(demo.BANK), "--domain", "NPA", "--to", "dify")
+    manifest = made.folder / "manifests/npa.yaml"
+    before = yaml.safe_load(manifest.read_text())
+    report = made.run(str(demo.BANK), "--domain", "NPA", "--to", "dify", "--write-ids", str(manifest))
     assert report["added"] == report["documents"] == report["dify"]["documents"] == planned["added"] > 15
     assert report["chunks"] == report["dify"]["segments"] == planned["chunks"]
-    made.manifest("NPA", "dify", {one["source"]: one["dataset_id"] for one in report["dify"]["datasets"]})
+    ids = {row["source"]: row["dataset_id"] for row in report["dify"]["datasets"]}
+    sources = [{**source, "dataset_ids": [ids[source["id"]]]} for source in before["sources"]]
+    assert yaml.safe_load(manifest.read_text()) == {**before, "sources": sources}
     return made
 
 

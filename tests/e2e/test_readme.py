@@ -56,6 +56,7 @@ def out(home):
 
 def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
+    here |= {"dify-ingest-manifest", "dify-ingest"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
     here |= {"tokens", "oidc", "rerankers", "vector-form"}
     here |= {"principal", "policy", "privacy"}
@@ -205,13 +206,29 @@ def test_dify_to_the_letter(home):
         try:
             url = server.stdout.readline().removeprefix("base_url:").strip()
             out = run(BLOCKS["dify"].replace("http://127.0.0.1:5001", url), home)
+            handbook = _written_into(url, home)
         finally:
             server.terminate()
+    assert "was created with Dify's economy index" in handbook and "Dify took 1 document" in handbook
+    assert "A day of leave is asked for in writing." in handbook, "the search in the new dataset"
     assert "3 sources good" in out
     assert out.index("NPA-REG-SCHEME") < out.index("NPA-WEB-001"), "the system of record above the web"
     assert "NPA-SOP-001 3.2" in out
     assert "NPA-SOP-001 3.1" not in out, "the superseded version"
     assert "complete · answered" in out
+
+
+def _written_into(url, home):
+    """Follow the guide with a document of one's own; return what the ingest and a search print."""
+    manifest = home / "my-dify" / "manifests" / "handbook.yaml"
+    manifest.write_text(BLOCKS["dify-ingest-manifest"], encoding="utf-8")
+    documents = home / "my-documents"
+    documents.mkdir(exist_ok=True)
+    (documents / "leave.md").write_text("# Leave\n\nA day of leave is asked for in writing.\n", encoding="utf-8")
+    exports = f"export DIFY_BASE_URL={url} DIFY_API_KEY=dataset-demo\n"
+    check = ".venv/bin/context-engine config check --config-dir my-dify\n"
+    search = ".venv/bin/context-engine search 'How is leave asked for?' --domain HANDBOOK --config-dir my-dify"
+    return run(f"{exports}{check}{BLOCKS['dify-ingest'].rstrip()} 2>&1\n{search}", home)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,7 @@ class _Request:
     repair: bool
     jobs: int
     as_json: bool
+    write_ids: Path | None
     location: ConfigLocation
 
     def arguments(self) -> list[str]:
@@ -105,6 +106,13 @@ class _Request:
     "--repair",
     is_flag=True,
     help="With --to dify: read the chunks of every document back from Dify and repair those that differ.",
+)
+@click.option(
+    "--write-ids",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --to dify: write the ids of new datasets into this manifest, or into a stage file "
+    "(manifests/stages/NAME.yaml).",
 )
 @click.option("--watch", is_flag=True, help="Keep running until Ctrl-C: ingest again whenever a file has changed.")
 @click.option(
@@ -166,6 +174,8 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
         calibrations = _calibrate(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
+    advice = [*sink_report.advice, *_write_ids(request, sink_report.dataset_ids)]
+    sink_report = sink_report._replace(advice=advice)
     embedder_use = models.embedder_use()
     commands = next_commands(report, request.arguments())
     if request.as_json:
@@ -184,6 +194,31 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
         print_calibrations(calibrations)
     complete = not report.errors and not report.refused and not sink_report.problems and not report.emptied
     return complete and (report.documents > 0 or not report.files)
+
+
+def _write_ids(request: _Request, ids: Mapping[str, str]) -> list[str]:
+    """Write dataset ids into the file that the operator named, if any; return what to tell of each.
+
+    Raises:
+        ConfigError: they cannot be written there; the message contains them.
+    """
+    from context_engine.settings.dataset_ids import with_dataset_ids
+
+    file = request.write_ids
+    if file is None or request.dry_run:
+        return [
+            f"source {source_id}: its dataset is not in the manifest yet. To search it, give the source dataset_ids: "
+            f"[{dataset_id}], or run this command with --write-ids FILE"
+            for source_id, dataset_id in ids.items()
+        ]
+    text = with_dataset_ids(file, ids) if ids else ""
+    try:
+        if text:
+            file.write_text(text, "utf-8")
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise ConfigError(problem, file=str(file), key="dataset_ids") from None
+    return [f"source {source_id}: dataset {dataset_id} is now in {file}" for source_id, dataset_id in ids.items()]
 
 
 def target_sources(

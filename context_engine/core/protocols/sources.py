@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from context_engine.core.models import (
@@ -168,6 +169,7 @@ class SinkReport(NamedTuple):
         remarks: notes on single documents; only the first few are shown.
         problems: documents that are not stored as written; any of them makes the run a failure.
         published: added to the JSON report under the adapter's name; None adds nothing.
+        dataset_ids: {source id: dataset id} of datasets that the manifest does not name yet.
     """
 
     place: str
@@ -176,6 +178,7 @@ class SinkReport(NamedTuple):
     remarks: Sequence[str] = ()
     problems: Sequence[str] = ()
     published: Mapping[str, Any] | None = None
+    dataset_ids: Mapping[str, str] = MappingProxyType({})
 
 
 @runtime_checkable

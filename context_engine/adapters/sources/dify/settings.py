@@ -109,16 +109,27 @@ def check_dify(spec: SourceSpec) -> DifySettings:
     """Return the settings of a Dify source.
 
     Raises:
-        ConfigError: no connection, no dataset, an id that is not a UUID, or an unusable setting.
+        ConfigError: no connection, no dataset and no rules for documents that would make one, an id that is not a UUID,
+            or an unusable setting.
     """
     settings = read_settings(spec)
-    if not spec.dataset_ids:
+    if not spec.dataset_ids and not spec.documents:
         problem = (
             "adapter 'dify' needs at least one dataset id: 'context-engine ingest DOCUMENTS --domain NAME --to dify' "
             "creates the dataset and prints its id, 'context-engine domains import' lists the existing ones"
         )
         raise ConfigError(problem, key=f"sources.{spec.id}.dataset_ids")
     return settings
+
+
+def without_dataset(spec: SourceSpec) -> str | None:
+    """Return why a source cannot be searched yet, and what makes it searchable; None if it names a dataset."""
+    if spec.dataset_ids:
+        return None
+    return (
+        "it has no dataset yet: 'context-engine ingest DOCUMENTS --domain NAME --to dify --write-ids MANIFEST' creates "
+        "it and writes its id into the manifest; 'context-engine domains import' lists the existing ones"
+    )
 
 
 def read_settings(spec: SourceSpec) -> DifySettings:

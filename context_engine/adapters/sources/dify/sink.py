@@ -36,18 +36,24 @@ def sink_report(summary: Mapping[str, Any], written: int, *, dry_run: bool) -> S
         remarks=tuple(f"Dify: {note}" for note in summary["notes"]),
         problems=tuple(f"not as written: {_named(row)}: {row['reason']}" for row in summary["damaged"]),
         published=summary,
+        dataset_ids={
+            row["source"]: row["dataset_id"]
+            for row in summary["datasets"]
+            if row["dataset_id"] is not None and not row["in_manifest"]
+        },
     )
 
 
 def _advice(summary: Mapping[str, Any], written: int, dry_run: bool) -> Iterator[str]:
     for row in summary["datasets"]:
+        of_source = f"source {row['source']}: dataset {row['name']!r}"
+        index = row["indexing_technique"].replace("_", " ")
+        other = "high_quality" if row["indexing_technique"] == "economy" else "economy"
+        choice = f"with Dify's {index} index (settings: {{indexing_technique: {other}}} chooses the other)"
         if row["dataset_id"] is None and dry_run:
-            yield f"source {row['source']}: dataset {row['name']!r} would be created"
+            yield f"{of_source} would be created {choice}"
         elif row["new"]:
-            yield (
-                f"source {row['source']}: dataset {row['name']!r} was created. To search it, give the source "
-                f"dataset_ids: [{row['dataset_id']}]"
-            )
+            yield f"{of_source} was created {choice}"
     if dry_run and written >= _MANY:
         yield (
             f"{written} documents are {written} documents in Dify too, one for each record, with at least "
@@ -230,7 +236,14 @@ class DifySink:
         """Return what Dify accepted, ready for JSON."""
         return {
             "datasets": [
-                {"source": target.spec.id, "dataset_id": target.dataset_id, "name": target.name, "new": target.created}
+                {
+                    "source": target.spec.id,
+                    "dataset_id": target.dataset_id,
+                    "name": target.name,
+                    "new": target.created,
+                    "in_manifest": bool(target.spec.dataset_ids),
+                    "indexing_technique": target.technique,
+                }
                 for target in self._targets.values()
             ],
             "documents": self._counts["documents"],

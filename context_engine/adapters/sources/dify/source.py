@@ -12,16 +12,17 @@ from context_engine.adapters.http import Access, RetryBudget
 from context_engine.adapters.sources.dify.answer import Found, Part, answered
 from context_engine.adapters.sources.dify.api import drops_filters
 from context_engine.adapters.sources.dify.dataset import LEGS, MAIN, DatasetInfo, SearchMethod, choose, possible_kinds
-from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer, DifyExamination
+from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer
 from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each
 from context_engine.adapters.sources.dify.fetch import DatasetFetch, fetched
 from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
 from context_engine.adapters.sources.dify.query import MOST_CHARACTERS, Pushed, push_down, shortened
 from context_engine.adapters.sources.dify.reading import divided, may_withhold, read_chunks
-from context_engine.adapters.sources.dify.settings import DifySettings, check_dify
+from context_engine.adapters.sources.dify.settings import DifySettings, check_dify, without_dataset
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import (
     Chunk,
+    Examination,
     ExaminationRequest,
     FetchRequest,
     Filter,
@@ -41,6 +42,7 @@ from context_engine.errors import (
     SourceBusy,
     SourceError,
     SourceForbidden,
+    SourceNotFound,
     SourceProtocolError,
     SourceUnavailable,
 )
@@ -83,6 +85,8 @@ class DifySource:
             SourceError: no dataset answered.
         """
         checked_query(query.text)
+        if problem := without_dataset(self.spec):
+            raise SourceNotFound(problem, source_id=self.source_id)
         left = self._time(query.timeout_s)
         access = self._access()
         jobs, notices = self._planned(access)
@@ -101,12 +105,14 @@ class DifySource:
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
         return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notices)
 
-    def examine(self, request: ExaminationRequest) -> DifyExamination:
+    def examine(self, request: ExaminationRequest) -> Examination:
         """Examine each dataset and the server.
 
         Raises:
             ConfigError: the connection is unusable.
         """
+        if problem := without_dataset(self.spec):
+            return Examination(problems=(Notice(NoticeCode.DATASET_EMPTY, self.source_id, problem),))
         examiner = DatasetExaminer(
             workspace=self.workspace, clock=self.clock, settings=self.settings, search=self._search_alone
         )

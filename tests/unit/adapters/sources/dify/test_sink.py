@@ -520,7 +520,15 @@ def test_a_missing_dataset_is_created_once_and_found_by_its_name(dify: FakeDify,
     first, second = sink(new), sink(new)
     write(first, "h", "Text.")
     (made,) = first.summary()["datasets"]
-    assert made == {"source": "sops", "dataset_id": dify.dataset_id("sops"), "name": "sops", "new": True}
+    assert made == {
+        "source": "sops", "dataset_id": dify.dataset_id("sops"), "name": "sops", "new": True,
+        "in_manifest": False, "indexing_technique": "economy",
+    }  # fmt: skip
+    report = first.report(1)
+    assert report.dataset_ids == {"sops": dify.dataset_id("sops")}
+    (advice,) = report.advice
+    assert advice.startswith("source sops: dataset 'sops' was created with Dify's economy index")
+    assert "{indexing_technique: high_quality} chooses the other" in advice
     assert second.put("sops", "SOP-1", "1", "h", chunks("Text.")) is False
     assert second.summary()["datasets"][0]["new"] is False
 

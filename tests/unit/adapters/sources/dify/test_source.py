@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from context_engine.core.engine.search_plan import SystemClock
-from context_engine.core.models import Condition, FilterOp, ScoreKind
+from context_engine.core.models import Condition, ExaminationRequest, FilterOp, ScoreKind
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import (
     InvalidRequest,
@@ -398,3 +398,12 @@ def test_a_reranker_that_dify_does_not_know_is_named(serve, over, ask):
     answer = ask(over(dify, "D", vector_store="pgvector"))
     assert answer.notices[0].code == "hybrid_search_empty"
     assert answer.notices[0].detail["reranker"] == "acme/no-such"
+
+
+def test_a_source_that_was_never_ingested_is_an_error_that_says_how(serve, make_source, ask):
+    rules = [{"include": "**", "doc_type": "sop_document"}]
+    source = make_source(serve().base_url, spec={"documents": rules})
+    with pytest.raises(SourceNotFound, match=r"has no dataset yet: 'context-engine ingest .* --write-ids"):
+        ask(source)
+    examination = source.examine(ExaminationRequest(domain="NPA"))
+    assert not examination.ok and "has no dataset yet" in str(examination.problem)
