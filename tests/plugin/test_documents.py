@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import context_engine
+from context_engine.apps.packaging.findings import LANGUAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "dify_plugin"
@@ -177,3 +178,11 @@ def test_the_access_file_in_the_readme_is_one() -> None:
 def yaml_blocks() -> list[dict[str, Any]]:
     blocks = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
     return [yaml.safe_load(block) for block in blocks]
+
+
+def test_every_text_of_the_plugins_forms_is_in_the_four_languages_that_dify_reads() -> None:
+    for folder in ("", "provider", "tools", "group"):
+        for path in (PLUGIN / folder).glob("*.yaml"):
+            keys = [line.strip().split(": ")[0] for line in path.read_text("utf-8").splitlines()]
+            assert keys.count("en_US") > 0, path
+            assert {name: keys.count(name) for name in LANGUAGES} == dict.fromkeys(LANGUAGES, keys.count("en_US")), path

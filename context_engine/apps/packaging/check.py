@@ -10,7 +10,8 @@ Faults that the SDK misses (tested with 0.10.2 on a broken copy for each rule), 
 | path, icon, file | a named or needed file that does not exist | Dify's daemon |
 | tags | a tag that the provider inherits and must not have | Dify's API |
 | duplicate, default, options, scope | a field twice; a default of the wrong type | Dify's API |
-| language | a label without zh_Hans, or in a language that Dify does not read | its reader |
+| language | a text in a language that Dify does not read | its reader |
+| required (texts) | a text without zh_Hans, or without a language of the manifest's own texts | its reader |
 | permission, plugins, one-provider | rights without effect; kinds that exclude each other | nowhere |
 | output-schema | variables that overwrite Dify's own or cannot be picked | the workflow's editor |
 | stem, credentials, no-init | files and keys that the SDK passes over | nowhere |

@@ -13,6 +13,7 @@ from context_engine.apps.packaging.files import Files
 from context_engine.errors import nearest
 
 LANGUAGES: Final = ("en_US", "zh_Hans", "ja_JP", "pt_BR")
+_LEAST_LANGUAGES: Final = ("zh_Hans",)
 _LONGEST_TEXT: Final = 1023
 
 
@@ -43,14 +44,28 @@ class PluginFinding:
 
 @dataclass(slots=True)
 class PluginReport:
-    """The files under check, and the findings."""
+    """The files under check, and the findings.
+
+    Attributes:
+        languages: in which every text must be given, beside en_US, which the SDK requires.
+    """
 
     files: Files
     findings: list[PluginFinding] = field(default_factory=list)
+    languages: tuple[str, ...] = _LEAST_LANGUAGES
 
     def add(self, file: str, key: str, rule: str, message: str) -> None:
         """Add a finding."""
         self.findings.append(PluginFinding(file, key, rule, message))
+
+    def require_languages(self, texts: Iterable[Node]) -> None:
+        """Require every text in each language in which one of these texts is given.
+
+        Dify shows English where a language is missing, so a form would mix two languages.
+        """
+        given = {name for text in texts if isinstance(text.value, Mapping) for name in text.value}
+        least = (*_LEAST_LANGUAGES, *(name for name in LANGUAGES if name in given))
+        self.languages = tuple(dict.fromkeys(name for name in least if name != "en_US"))
 
     def asset(self, node: Node) -> None:
         """Check that an icon's file is in `_assets`."""
@@ -136,10 +151,13 @@ class Node:
         return float(self.value) if is_number else None
 
     def languages(self) -> None:
-        """Check a text in several languages: en_US and zh_Hans are required, with at most 1023 characters each."""
+        """Check a text in several languages: those of the report are required, with at most 1023 characters each."""
         if not isinstance(self.value, Mapping):
             return
-        self.at("zh_Hans").is_present()
+        for language in self.report.languages:
+            if self.at(language).value in (None, ""):
+                why = "" if language in _LEAST_LANGUAGES else f": manifest.yaml has texts in {language}"
+                self.at(language).fail("required", f"must be given{why}")
         for entry in self.entries():
             name = entry.key.rsplit(".", 1)[-1]
             if name not in LANGUAGES:

@@ -57,8 +57,10 @@ def check_manifest(report: PluginReport) -> Node | None:
         return None
     top.at("version").text(pattern=VERSION, example="0.1.0")
     _check_author(top.at("author"))
-    for name in ("label", "description"):
-        top.at(name).languages()
+    texts = [top.at(name) for name in ("label", "description")]
+    report.require_languages(texts)
+    for text in texts:
+        text.languages()
     for name in ("icon", "icon_dark"):
         if top.at(name).text(longest=128):
             report.asset(top.at(name))

@@ -147,6 +147,31 @@ def test_a_broken_copy_is_refused_by_file_key_and_rule(
     assert not [one for one in found if one.key != key and one.rule not in follows], found
 
 
+def test_a_language_of_one_text_of_the_manifest_is_required_of_every_text(staged: dict[str, bytes]) -> None:
+    found = check_files(broken(staged, M, "zh_Hans: 上下文引擎}", "zh_Hans: 上下文引擎, ja_JP: エンジン}"))
+    missing = {(one.file, one.key) for one in found}
+    assert {one.rule for one in found} == {"required"}
+    assert all(one.key.endswith(".ja_JP") for one in found)
+    # the manifest's own other text, and a label, a help, an option and a description of each kind of file
+    assert missing >= {
+        (M, "description.ja_JP"),
+        (P, "identity.description.ja_JP"),
+        (P, "credentials_for_provider.base_url.help.ja_JP"),
+        (P, "credentials_for_provider.region.options.1.label.ja_JP"),
+        (T, "description.human.ja_JP"),
+        (T, "parameters.query.human_description.ja_JP"),
+        (T, "parameters.authority.options.0.label.ja_JP"),
+        (G, "settings.access_token.label.ja_JP"),
+    }
+    assert (M, "label.ja_JP") not in missing
+    assert "manifest.yaml has texts in ja_JP" in str(found[0])
+
+
+def test_an_empty_text_of_a_required_language_counts_as_missing(staged: dict[str, bytes]) -> None:
+    found = check_files(broken(staged, T, "zh_Hans: 搜索}", "zh_Hans: ''}"))
+    assert named(found) == {(T, "identity.label.zh_Hans", "required")}
+
+
 def test_a_release_candidate_is_a_version(staged: dict[str, bytes]) -> None:
     files = broken(staged, M, "version: 0.1.0\ntype", "version: 0.1.0-rc1\ntype")
     files["context_engine/__init__.py"] = b'__version__ = "0.1.0-rc1"\n'
