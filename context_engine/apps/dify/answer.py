@@ -15,12 +15,13 @@ from context_engine.apps.dify.node_output import (
     node_records,
     without_register,
 )
+from context_engine.apps.dify.reader_texts import Tongue, reader_text, tongue_of
 from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.context.render import Form
 from context_engine.core.models import Context, SearchResult
 from context_engine.core.protocols import Mask
 
-DEMO_LABEL: Final = "DEMO: an invented bank, none of it is true."
+DEMO_LABEL: Final = reader_text("demo", "en")
 _COUNTER: Final = ApproxTokenCounter()
 
 
@@ -49,6 +50,7 @@ def search_answer(
     register_required: bool = True,
     mask: Mask | None = None,
     read: Callable[..., Context] | None = None,
+    tongue: Tongue | None = None,
 ) -> ToolOutput:
     """Return a search's answer.
 
@@ -59,6 +61,7 @@ def search_answer(
         register_required: whether the decision is `incomplete` if a tier-1 source failed.
         mask: masks personal data if the domain sets `mask_contexts`.
         read: makes and records the text for a model (`Engine.context`). None: the text is only masked.
+        tongue: of the sentences for the reader. None: that of the question.
 
     Raises:
         InvalidRequest: the domain requires masking, and no mask is given.
@@ -67,18 +70,20 @@ def search_answer(
     """
     read = read or partial(from_result, mask=mask)
     result = without_register(result) if register_required else result
-    context = read(result, counter=_COUNTER, form=form).text or NOTHING_FOUND
+    tongue = tongue or tongue_of(result.query)
+    context = _worded(read(result, counter=_COUNTER, form=form), tongue)
     result = for_a_model(result, mask)
+    demo_label = reader_text("demo", tongue)
     if demo:
-        context = f"{DEMO_LABEL}\n\n{context}"
+        context = f"{demo_label}\n\n{context}"
     answer = result.to_dict(demo=demo)
     for name in ("sources", "warnings", "notices"):
         answer[name] = inert_values(answer[name])
     answer["chunks"] = [chunk_for_model(chunk, result.search_id) for chunk in result.chunks]
-    warned = [DEMO_LABEL] * demo + inert_values(missing_sources_warnings(result)) + answer["warnings"]
+    warned = [demo_label] * demo + inert_values(missing_sources_warnings(result, tongue)) + answer["warnings"]
     parts = {
         "context": fitted("context", plain(context)),
-        "result": fitted("result", plain(node_records(result, notices=notices))),
+        "result": fitted("result", plain(node_records(result, notices=notices, tongue=tongue))),
         "json": fitted("json", plain(answer)),
         "sources": fitted("sources", plain([_source(source) for source in answer["sources"]])),
         "trace": fitted("trace", plain(_trace(result, answer))),
@@ -86,7 +91,7 @@ def search_answer(
     warned += [part.cut for part in parts.values() if part.cut is not None]
     warnings = fitted("warnings", plain(warned)).value or []
     sources = parts["sources"].value or []
-    text = parts["context"].value or NOTHING_FOUND
+    text = parts["context"].value or reader_text("nothing_found", tongue)
     return ToolOutput(
         text=text,
         json={**(parts["json"].value or {}), "warnings": warnings},
@@ -103,6 +108,14 @@ def search_answer(
             "trace": parts["trace"].value or {},
         },
     )
+
+
+def _worded(context: Context, tongue: Tongue) -> str:
+    """Return a context's text; "nothing found" is in the reader's language, and its notes stay English."""
+    nothing = reader_text("nothing_found", tongue)
+    if not context.text:
+        return nothing
+    return context.text if context.blocks else context.text.replace(NOTHING_FOUND, nothing, 1)
 
 
 def lines(name: str, sentences: Sequence[str]) -> str:

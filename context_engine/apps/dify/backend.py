@@ -153,7 +153,7 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
         notices = flag_field(settings, "notice_records", True)
         persona = text_field(settings, "persona")
     except InvalidRequest as error:
-        return unanswered(error, notice_records=True)
+        return unanswered(error, notice_records=True, question=request.query)
     asked = request
 
     def search(credentials: Credentials) -> ExternalAnswer:
@@ -170,4 +170,4 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
     try:
         return guarded(settings, search)
     except ToolFailure as error:
-        return unanswered(error, notice_records=notices)
+        return unanswered(error, notice_records=notices, question=asked.query)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from context_engine.apps.dify.answer import DEMO_LABEL
 from context_engine.apps.dify.conditions import read_conditions
 from context_engine.apps.dify.dify_json import fitted, plain, plain_text, unusable
 from context_engine.apps.dify.node_output import (
@@ -26,6 +25,7 @@ from context_engine.apps.dify.node_output import (
     of_missing_sources,
     title_for_model,
 )
+from context_engine.apps.dify.reader_texts import Tongue, reader_text, tongue_of
 from context_engine.core.context import for_a_model
 from context_engine.core.models import Decision, Filter, NoticeCode, SearchResult, SourceStatus
 from context_engine.core.protocols import Mask
@@ -177,7 +177,8 @@ def records_answer(
     """
     result = for_a_model(result, mask)
     missing = missing_sources(result) if notice_records else []
-    notices = [notice_record(missing, result.search_id)] if missing else []
+    tongue = tongue_of(request.query)
+    notices = [notice_record(missing, result.search_id, tongue)] if missing else []
     room = request.top_k - len(notices)
     beside = plain(list(result.beside_the_answer))
     extra = {"warnings": beside} if beside else {}
@@ -194,12 +195,12 @@ def records_answer(
             {
                 "content": content_for_model(chunk, result.search_id),
                 "score": score,
-                "title": f"{DEMO_LABEL} {title}" if demo else title,
+                "title": f"{reader_text('demo', tongue)} {title}" if demo else title,
                 "metadata": {**metadata, "demo": True} if demo else metadata,
             }
         )
     if notice_records and not notices and _is_filtered_to_nothing(result):
-        told = failed_answer("Filter left nothing", " ".join(beside), search_id=result.search_id)
+        told = failed_answer(reader_text("filter_left_nothing", tongue), " ".join(beside), search_id=result.search_id)
         return ExternalAnswer(200, {**told.body, **extra})
     fit = fitted("records", plain([*notices, *records]))
     if fit.cut is None:
@@ -228,9 +229,9 @@ def _is_filtered_to_nothing(result: SearchResult) -> bool:
     return any(notice.code is NoticeCode.FILTER_LEFT_NOTHING for notice in result.notices)
 
 
-def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
+def notice_record(missing: Sequence[SourceStatus], search_id: str, tongue: Tongue = "en") -> dict[str, Any]:
     """Return a record that reports missing sources; its score puts it first."""
-    notice = of_missing_sources(missing, "these records")
+    notice = of_missing_sources(missing, "records", tongue)
     metadata = notice_metadata([source.source_id for source in missing], search_id)
     return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID, uuid5
 
+from context_engine.apps.dify.reader_texts import Tongue, reader_text
 from context_engine.core.context.fence import inert, inert_line
 from context_engine.core.context.render import quoted
 from context_engine.core.models import Decision, RankedChunk, SearchResult, SourceStatus, Status, TrustClass
@@ -39,42 +40,47 @@ def without_register(result: SearchResult) -> SearchResult:
     return result
 
 
-def missing_sources_warnings(result: SearchResult) -> list[str]:
+def missing_sources_warnings(result: SearchResult, tongue: Tongue = "en") -> list[str]:
     """Return one sentence for each missing source; sources with the same failure share a sentence."""
-    alone = [_sentence([source]) for source in missing_sources(result) if source.error is None]
-    return alone + [_sentence(group) for group in result.failed_alike]
+    alone = [_sentence([source], tongue) for source in missing_sources(result) if source.error is None]
+    return alone + [_sentence(group, tongue) for group in result.failed_alike]
 
 
-def missing_knowledge(result: SearchResult) -> MissingKnowledge | None:
+def missing_knowledge(result: SearchResult, tongue: Tongue = "en") -> MissingKnowledge | None:
     """Return the notice placed before the passages of an incomplete search; None if the search is complete."""
     if result.status is Status.COMPLETE:
         return None
     missing = missing_sources(result)
     if missing:
-        return of_missing_sources(missing, "these passages")
-    return MissingKnowledge(
-        "Ranking incomplete",
-        "Ranking incomplete: a stage of the search failed. These passages are ranked without it: tell the reader so.",
-    )
+        return of_missing_sources(missing, "passages", tongue)
+    return MissingKnowledge(reader_text("ranking_title", tongue), reader_text("ranking", tongue))
 
 
-def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKnowledge:
+def of_missing_sources(
+    missing: Sequence[SourceStatus], where: Literal["passages", "records"], tongue: Tongue = "en"
+) -> MissingKnowledge:
     """Return a title and text about missing sources.
 
     Args:
         where: the output from which they are missing.
     """
-    names = ", ".join(source.title or source.source_id for source in missing) or "a part of the search"
-    title = f"Knowledge incomplete: {names} unavailable"
-    return MissingKnowledge(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
+    titles = [source.title or source.source_id for source in missing]
+    names = reader_text("between_names", tongue).join(titles) or reader_text("part_of_search", tongue)
+    title = reader_text("sources_missing", tongue, names=names)
+    return MissingKnowledge(title, reader_text(f"missing_from_{where}", tongue, title=title))
 
 
-def _sentence(sources: Sequence[SourceStatus]) -> str:
+def _sentence(sources: Sequence[SourceStatus], tongue: Tongue) -> str:
+    """Return what sources did; the reason is the error's own, in English."""
     first = sources[0]
-    did = "did not answer" if first.state == "failed" else "answered only in part"
-    names = ", ".join(f"{source.title or source.source_id} (tier {source.authority_tier})" for source in sources)
-    message = str(first.error["message"]) if first.error else "no reason is known"
-    return f"{names} {did}: {message if len(sources) == 1 else first.problem}"
+    did = "did_not_answer" if first.state == "failed" else "answered_in_part"
+    named = [
+        reader_text("named_tier", tongue, name=source.title or source.source_id, tier=str(source.authority_tier))
+        for source in sources
+    ]
+    message = str(first.error["message"]) if first.error else reader_text("no_reason", tongue)
+    reason = str(message if len(sources) == 1 else first.problem)
+    return reader_text(did, tongue, names=reader_text("between_names", tongue).join(named), reason=reason)
 
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
@@ -87,7 +93,7 @@ NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 """The dataset id of a notice, which no dataset has."""
 
 
-def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
+def node_records(result: SearchResult, *, notices: bool = True, tongue: Tongue = "en") -> list[dict[str, Any]]:
     """Return the chunks as the node's `result`, in our order; empty if the question is out of scope.
 
     Untrusted text, and text that looks like instructions, is fenced as in a context, because an LLM node reads
@@ -96,7 +102,7 @@ def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str
     Args:
         notices: whether to begin with a passage about missing sources if the search is incomplete.
     """
-    notice = missing_knowledge(result) if notices else None
+    notice = missing_knowledge(result, tongue) if notices else None
     records = [] if notice is None else [_notice_record(notice, result)]
     if result.decision is Decision.OUT_OF_SCOPE:
         return records

@@ -22,6 +22,7 @@ from context_engine.apps.dify.external import (
 )
 from context_engine.apps.dify.failure import failure
 from context_engine.apps.dify.node_output import missing_sources, of_missing_sources
+from context_engine.apps.dify.reader_texts import reader_text, tongue_of
 from context_engine.core.models import MAX_QUERY_CHARS, Caller, Principal, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
 from context_engine.secrecy import hide
@@ -36,11 +37,6 @@ _NOT_AUTHORISED: Final = 1002
 _BAD_REQUEST: Final = 4000
 _NOT_ANSWERED: Final = 4240
 _NOT_YET: Final = 5030
-_UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
-_FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
-_MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
-_MEND_PERSONA: Final = "Correct the persona of this External Knowledge API in Dify."
-_MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
 EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
 """The principal of an access token that `access.yaml` gives to nobody: no roles, cleared for public text only."""
 
@@ -123,7 +119,7 @@ def answer_request(
         return search_records(asked, deployment, principal)
     except Exception as error:  # noqa: BLE001  any error may contain secrets
         failed = failure(error, Redactor())
-    return unanswered(failed, notice_records=notice_records)
+    return unanswered(failed, notice_records=notice_records, question=request.query)
 
 
 def search_records(asked: Retrieval, deployment: Deployment, principal: Principal) -> ExternalAnswer:
@@ -143,7 +139,7 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
         return (
             _unusable(error)
             if not asked.notice_records
-            else failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_PERSONA))
+            else _told("nothing_searched", str(error), "mend_persona", asked.request.query)
         )
     try:
         domain, persona = _knowledge(asked.request.knowledge_id, deployment, principal)
@@ -168,15 +164,16 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
     )
 
 
-def unanswered(error: Exception, *, notice_records: bool) -> ExternalAnswer:
+def unanswered(error: Exception, *, notice_records: bool, question: str = "") -> ExternalAnswer:
     """Return the answer for a failed search: a record about the failure, or a 424.
 
     Args:
         notice_records: see `Retrieval`.
+        question: its language is the record's; "" for English.
     """
     logger.warning("external knowledge: a search failed with %s", type(error).__name__)
     if notice_records:
-        return failed_answer(_FAILED_TITLE, _sentences(str(error), _MEND))
+        return _told("search_failed", str(error), "mend_search", question)
     return refused(424, _NOT_ANSWERED, str(error))
 
 
@@ -220,7 +217,7 @@ def _search_request(asked: Retrieval, domain: str, persona: str | None, principa
 def _unknown(error: InvalidRequest, asked: Retrieval) -> ExternalAnswer:
     logger.warning("external knowledge: %r is not a searchable domain", asked.request.knowledge_id)
     if asked.notice_records:
-        return failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_ID))
+        return _told("nothing_searched", str(error), "mend_knowledge_id", asked.request.query)
     return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
 
 
@@ -232,13 +229,24 @@ def _unusable(error: InvalidRequest) -> ExternalAnswer:
 def _only_notice(result: SearchResult, problem: str) -> ExternalAnswer:
     logger.warning("search %s: no source answered", result.search_id)
     missing = missing_sources(result)
-    title = of_missing_sources(missing, "these records").title
+    tongue = tongue_of(result.query)
+    title = of_missing_sources(missing, "records", tongue).title
     return failed_answer(
         title,
-        _sentences(problem, _MEND),
+        _sentences(problem, reader_text("mend_search", tongue)),
         search_id=result.search_id,
         source_ids=[source.source_id for source in missing],
     )
+
+
+def _told(title: str, problem: str, mend: str, question: str) -> ExternalAnswer:
+    """Return a record in the language of the question; the problem is the error's own, in English.
+
+    Args:
+        title, mend: names of sentences.
+    """
+    tongue = tongue_of(question)
+    return failed_answer(reader_text(title, tongue), _sentences(problem, reader_text(mend, tongue)))
 
 
 def _sentences(problem: str, mend: str) -> str:
