@@ -90,7 +90,8 @@ def test_its_citations_are_switched_on() -> None:
 def test_what_a_search_gives_is_what_is_declared(tool: str, ask: Any, chunk_of: Any) -> None:
     from context_engine.apps.dify.answer import search_answer
 
-    answer = search_answer(ask([(1, [chunk_of("a", 0.9)])]))
+    more: dict[str, Any] = {"question": "complete"} if tool == "search" else {}
+    answer = search_answer(ask([(1, [chunk_of("a", 0.9)])]), **more)
     properties = read(PLUGIN / f"tools/{tool}.yaml")["output_schema"]["properties"]
     assert set(answer.variables) == set(properties)
     types = {"array": list, "string": str, "object": dict}

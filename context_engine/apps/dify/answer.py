@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from context_engine.apps.dify.dify_json import fitted, plain
 from context_engine.apps.dify.node_output import (
@@ -13,6 +13,8 @@ from context_engine.apps.dify.node_output import (
     inert_values,
     missing_sources_warnings,
     node_records,
+    subject_missing,
+    without_passages,
     without_register,
 )
 from context_engine.apps.dify.reader_texts import Tongue, reader_text, tongue_of
@@ -21,6 +23,7 @@ from context_engine.core.context.render import Form
 from context_engine.core.models import Context, SearchResult
 from context_engine.core.protocols import Mask
 
+QuestionState = Literal["complete", "needs_subject"]
 DEMO_LABEL: Final = reader_text("demo", "en")
 _COUNTER: Final = ApproxTokenCounter()
 
@@ -51,6 +54,7 @@ def search_answer(
     mask: Mask | None = None,
     read: Callable[..., Context] | None = None,
     tongue: Tongue | None = None,
+    question: QuestionState | None = None,
 ) -> ToolOutput:
     """Return a search's answer.
 
@@ -62,6 +66,8 @@ def search_answer(
         mask: masks personal data if the domain sets `mask_contexts`.
         read: makes and records the text for a model (`Engine.context`). None: the text is only masked.
         tongue: of the sentences for the reader. None: that of the question.
+        question: whether it has a subject of its own. If not, no passage is shown, and the text says how to ask. None:
+            there is no variable of this name.
 
     Raises:
         InvalidRequest: the domain requires masking, and no mask is given.
@@ -69,9 +75,11 @@ def search_answer(
         AuditUnavailable: the text could not be recorded and so must not be returned.
     """
     read = read or partial(from_result, mask=mask)
-    result = without_register(result) if register_required else result
     tongue = tongue or tongue_of(result.query)
-    context = _worded(read(result, counter=_COUNTER, form=form), tongue)
+    result = without_register(result) if register_required else result
+    notice = subject_missing(tongue) if question == "needs_subject" else None
+    result = without_passages(result) if notice else result
+    context = notice.content if notice else _worded(read(result, counter=_COUNTER, form=form), tongue)
     result = for_a_model(result, mask)
     demo_label = reader_text("demo", tongue)
     if demo:
@@ -80,10 +88,11 @@ def search_answer(
     for name in ("sources", "warnings", "notices"):
         answer[name] = inert_values(answer[name])
     answer["chunks"] = [chunk_for_model(chunk, result.search_id) for chunk in result.chunks]
-    warned = [demo_label] * demo + inert_values(missing_sources_warnings(result, tongue)) + answer["warnings"]
+    warned = [demo_label] * demo + ([notice.content] if notice else [])
+    warned += inert_values(missing_sources_warnings(result, tongue)) + answer["warnings"]
     parts = {
         "context": fitted("context", plain(context)),
-        "result": fitted("result", plain(node_records(result, notices=notices, tongue=tongue))),
+        "result": fitted("result", plain(node_records(result, notices=notices, tongue=tongue, first=notice))),
         "json": fitted("json", plain(answer)),
         "sources": fitted("sources", plain([_source(source) for source in answer["sources"]])),
         "trace": fitted("trace", plain(_trace(result, answer))),
@@ -106,6 +115,7 @@ def search_answer(
             "warnings_text": lines("warnings_text", warnings),
             "search_id": result.search_id,
             "trace": parts["trace"].value or {},
+            **({"question": question} if question else {}),
         },
     )
 

@@ -36,6 +36,7 @@ _MOST_RECORDS: Final = 100
 _MOST_SHOWN: Final = 40
 _MOST_DIGITS: Final = 4000
 _DEFAULT_TOP_K: Final = 4
+_FIRST_EAST_ASIAN: Final = "\u3000"
 _FAILED_SCORE: Final = 0.01
 """The score of a notice without passages, below the results of other knowledge bases in the same node."""
 
@@ -245,7 +246,8 @@ def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: 
         source_ids: of the sources that did not answer.
     """
     metadata = notice_metadata(list(source_ids), search_id)
-    record = {"content": f"{title}. {problem}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
+    stop = "。" if title[-1] >= _FIRST_EAST_ASIAN else ". "
+    record = {"content": f"{title}{stop}{problem}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
     return ExternalAnswer(200, {"records": [record]})
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, cast
 
 from context_engine.apps.dify.credentials import read_flag
 from context_engine.apps.dify.dify_json import plain_text, unusable
+from context_engine.apps.dify.follow_up import needs_subject
+from context_engine.apps.dify.reader_texts import AUTOMATIC, LANGUAGE_CHOICES, Tongue, tongue_of
 from context_engine.core.context.render import Form
 from context_engine.core.models import (
     And,
@@ -133,6 +135,8 @@ class SearchForm:
         fail_if_missing: whether a source that does not answer fails the search.
         register_required: whether the decision is `incomplete` if a tier-1 source failed.
         notices: whether `result` begins with a passage about missing sources.
+        tongue: of the sentences for the reader.
+        needs_subject: whether the question is a turn of the given conversation without a subject of its own.
     """
 
     request: SearchRequest
@@ -140,6 +144,8 @@ class SearchForm:
     fail_if_missing: bool
     register_required: bool
     notices: bool
+    tongue: Tongue
+    needs_subject: bool
 
 
 def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller, principal: Principal) -> SearchForm:
@@ -174,6 +180,8 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         fail_if_missing=choice_field(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
         register_required=flag_field(fields, "register_required", True),
         notices=flag_field(fields, "notice_passage", True),
+        tongue=tongue_of(request.query, choice_field(fields, "language", tuple(LANGUAGE_CHOICES), AUTOMATIC)),
+        needs_subject=text_field(fields, "history") is not None and needs_subject(request.query),
     )
 
 

@@ -70,6 +70,22 @@ def of_missing_sources(
     return MissingKnowledge(title, reader_text(f"missing_from_{where}", tongue, title=title))
 
 
+def subject_missing(tongue: Tongue) -> MissingKnowledge:
+    """Return the notice for a question without a subject of its own, with an example of how to ask."""
+    example = reader_text("subject_example", tongue)
+    return MissingKnowledge(
+        reader_text("subject_missing_title", tongue), reader_text("subject_missing", tongue, example=example)
+    )
+
+
+def without_passages(result: SearchResult) -> SearchResult:
+    """Return the result without its chunks and with the decision `incomplete`, for a question without a subject.
+
+    What was found for it is a guess. The fates still say what the search returned.
+    """
+    return replace(result, decision=Decision.INCOMPLETE, chunks=())
+
+
 def _sentence(sources: Sequence[SourceStatus], tongue: Tongue) -> str:
     """Return what sources did; the reason is the error's own, in English."""
     first = sources[0]
@@ -93,7 +109,9 @@ NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 """The dataset id of a notice, which no dataset has."""
 
 
-def node_records(result: SearchResult, *, notices: bool = True, tongue: Tongue = "en") -> list[dict[str, Any]]:
+def node_records(
+    result: SearchResult, *, notices: bool = True, tongue: Tongue = "en", first: MissingKnowledge | None = None
+) -> list[dict[str, Any]]:
     """Return the chunks as the node's `result`, in our order; empty if the question is out of scope.
 
     Untrusted text, and text that looks like instructions, is fenced as in a context, because an LLM node reads
@@ -101,8 +119,9 @@ def node_records(result: SearchResult, *, notices: bool = True, tongue: Tongue =
 
     Args:
         notices: whether to begin with a passage about missing sources if the search is incomplete.
+        first: the notice to begin with instead.
     """
-    notice = missing_knowledge(result, tongue) if notices else None
+    notice = (first or missing_knowledge(result, tongue)) if notices else None
     records = [] if notice is None else [_notice_record(notice, result)]
     if result.decision is Decision.OUT_OF_SCOPE:
         return records

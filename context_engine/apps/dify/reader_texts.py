@@ -52,7 +52,7 @@ def tongue_of(question: str, choice: str = AUTOMATIC) -> Tongue:
     likely = language(question)
     if likely == "zh" and _KANA.search(question):
         return "ja"
-    if likely in ("en", "zh", "ja"):
+    if likely in ("zh", "ja"):
         return cast(Tongue, likely)
     return "pt" if _is_portuguese(question.casefold(), 1 if likely == "pt" else _LEAST_PORTUGUESE) else "en"
 

@@ -25,6 +25,7 @@ from context_engine.apps.dify.failure import (
     renamed,
     unusable_answer,
 )
+from context_engine.apps.dify.form import text_field
 from context_engine.apps.dify.reranking import Ask, model_scores
 from context_engine.apps.dify.retrieval import Retrieval
 from context_engine.apps.dify.tools import ToolName
@@ -72,7 +73,7 @@ class RemoteEngine:
     def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
         """Return a tool's output; a rerank model is called here, because the server cannot reach it."""
         more = {"rerank_scores": model_scores(fields, ask)} if tool == "rerank" else {}
-        return self._called(tool, fields, caller, more, _PATIENCE_S)
+        return self._called(tool, _without_conversation(fields), caller, more, _PATIENCE_S)
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
         """Return (name, display title) of each domain that the caller may know."""
@@ -197,6 +198,11 @@ def _connection(credentials: Credentials, place: Path) -> Connection:
         first = error.errors(include_input=False)[0]
         problem, key = str(first["msg"]).removeprefix("Value error, "), str((*first["loc"], "base_url")[0])
     raise ConfigError(renamed(problem), key=_FIELDS.get(key, key))
+
+
+def _without_conversation(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields with a word in place of the conversation: that there is one is all that a search needs."""
+    return {**fields, "history": "given"} if text_field(fields, "history") else fields
 
 
 def _ids(caller: Caller) -> dict[str, Any]:

@@ -63,6 +63,8 @@ class Tools:
             register_required=form.register_required,
             mask=engine.mask,
             read=engine.context,
+            tongue=form.tongue,
+            question="needs_subject" if form.needs_subject else "complete",
         )
 
     def _rerank(self, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask) -> ToolOutput:

@@ -350,3 +350,13 @@ class TestEndpoint:
 
 def test_a_refused_token_says_where_one_is_made() -> None:
     assert isinstance(refused_by(HttpAnswer(401, {}, b""), "http://h"), NotAuthenticated)
+
+
+def test_a_conversation_stays_in_the_plugin() -> None:
+    """That there is one is all that the server needs to know."""
+    with serving(lambda _: (200, OUTPUT)) as (url, asked), closing(remote(url)) as engine:
+        engine.call("search", {"query": "q", "history": "user: pale harbour"}, CALLER, no_model)
+        engine.call("search", {"query": "q", "history": " "}, CALLER, no_model)
+    bodies = [body for _, _, _, body in asked]
+    assert b"pale harbour" not in b"".join(bodies)
+    assert [json.loads(body)["parameters"]["history"].strip() for body in bodies] == ["given", ""]
