@@ -11,6 +11,13 @@ from dify_plugin.errors.tool import ToolProviderCredentialValidationError
 from context_engine.apps.dify.failure import ToolFailure, guarded
 
 
+class CredentialsValidateFailedError(ToolProviderCredentialValidationError):
+    """A refused form.
+
+    Dify shows the message alone for an error of this name. For any other it shows the SDK's whole traceback.
+    """
+
+
 class ContextEngineProvider(ToolProvider):
     """Checks the form."""
 
@@ -24,4 +31,4 @@ class ContextEngineProvider(ToolProvider):
             return
         except ToolFailure as error:
             problem = str(error)
-        raise ToolProviderCredentialValidationError(problem)
+        raise CredentialsValidateFailedError(problem)

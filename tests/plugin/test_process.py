@@ -92,7 +92,8 @@ class TestCredentials:
     ) -> None:
         with pytest.raises(driver.Failed, match=told) as raised:
             plugin.validate({**credentials, **change})
-        assert raised.value.error_type == "ToolProviderCredentialValidationError"
+        # The only name for which Dify shows the message without the traceback beside it.
+        assert raised.value.error_type == "CredentialsValidateFailedError"
         assert credentials["dify_api_key"] not in raised.value.whole
         assert "dataset-wrong" not in raised.value.whole
 

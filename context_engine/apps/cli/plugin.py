@@ -90,14 +90,16 @@ def pack_command(plugin_dir: str, out_dir: str, **options: Any) -> None:
 @plugin.command("check", epilog=_EXAMPLE + "context-engine plugin check dify_plugin --sdk-python .venv312/bin/python")
 @click.argument("place", default="dify_plugin", metavar="[DIR|FILE.difypkg]")
 @click.option("--sdk-python", metavar="PATH", help="Python 3.12 with Dify's SDK, which then loads the plugin too.")
+@click.option("--marketplace", is_flag=True, help="Apply the rules of Dify's marketplace too.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_debug
-def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
+def check_command(place: str, sdk_python: str | None, marketplace: bool, as_json: bool) -> None:
     """Check a plugin against all of Dify's rules; name file, key and rule of each violation (exit code 2)."""
     from context_engine.apps.packaging import check
     from context_engine.apps.packaging.files import size_line
 
-    result = check(Path(place), sdk_python=Path(sdk_python).absolute() if sdk_python else None)
+    python = Path(sdk_python).absolute() if sdk_python else None
+    result = check(Path(place), sdk_python=python, marketplace=marketplace)
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
         findings = [finding.to_dict() for finding in result.findings]

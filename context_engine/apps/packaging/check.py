@@ -16,7 +16,9 @@ Faults that the SDK misses (tested with 0.10.2 on a broken copy for each rule), 
 | output-schema | variables that overwrite Dify's own or cannot be picked | the workflow's editor |
 | stem, credentials, no-init | files and keys that the SDK passes over | nowhere |
 | no-print, no-event-loop, python | code that breaks protocol or runtime; a broken `main.py` | the running plugin |
-| readme, privacy, ignore | requirements of the marketplace | its review |
+| readme, privacy, ignore | texts in the wrong place or not written, lines without effect | its review |
+| readme | a picture that Dify's page of the plugin cannot show | its reader |
+| marketplace | with `--marketplace` only: what the marketplace refuses and a bank's own Dify takes | its review |
 | never-ships, size | keys and passwords; more than 50 MiB | nowhere; at the upload |
 | requirements, version, toml | requirements or a version unlike the carried package's | the installation |
 | yaml | an unreadable file, or a key twice | Dify's daemon |"""
@@ -26,24 +28,17 @@ from __future__ import annotations
 import ast
 import json
 import os
-import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from context_engine.apps.packaging.files import (
-    MAX_BYTES,
-    Files,
-    negations,
-    never_ships,
-    read_folder,
-    read_package,
-    size_line,
-)
+from context_engine.apps.packaging.documents import check_documents
+from context_engine.apps.packaging.files import Files, read_folder, read_package
 from context_engine.apps.packaging.findings import PluginFinding, PluginReport
 from context_engine.apps.packaging.manifest import check_manifest
+from context_engine.apps.packaging.marketplace import check_marketplace
 from context_engine.apps.packaging.provider import check_group, check_provider
 from context_engine.apps.packaging.requirements import check_requirements, check_versions
 from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
@@ -83,59 +78,6 @@ def _check_calls(report: PluginReport, path: str, tree: ast.Module) -> None:
         for name in names:
             if name.split(".")[0] in _LOOPS:
                 report.add(path, line, "no-event-loop", f"{name} fails under load in the plugin's runtime: use threads")
-
-
-_CHINESE: Final = re.compile(r"[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
-_README: Final = re.compile(r"README_([a-z]{2}_[A-Za-z]{2,})\.md")
-_LEAST_PRIVACY: Final = 200
-
-
-def check_documents(report: PluginReport) -> None:
-    """Check the files that are neither YAML forms nor code."""
-    for path in report.files:
-        if path in ("__init__.py", "dify_plugin/__init__.py"):
-            report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: remove it")
-    _check_readmes(report)
-    _check_privacy(report)
-    ignore = report.files.get(".difyignore")
-    if ignore is None:
-        report.add(".difyignore", "", "file", "is missing: without it nothing is left out, .env and caches among it")
-    for line in negations((ignore or b"").decode("utf-8", "replace")):
-        report.add(".difyignore", line, "ignore", "a line that begins with ! does nothing: remove it")
-    for path, why in never_ships(report.files):
-        report.add(path, "", "never-ships", f"{why}: leave it out with .difyignore")
-    if sum(map(len, report.files.values())) > MAX_BYTES:
-        report.add("", "", "size", f"the package is too large: {size_line(report.files)}")
-
-
-def _check_readmes(report: PluginReport) -> None:
-    readme = report.files.get("README.md")
-    if readme is None:
-        report.add("README.md", "", "file", "is missing")
-    else:
-        _check_english(report, readme.decode("utf-8", "replace"))
-    for path in report.files:
-        folder, _, name = path.rpartition("/")
-        if folder == "readme" and not _README.fullmatch(name):
-            report.add(path, "", "readme", "must be called like README_zh_Hans.md")
-
-
-def _check_english(report: PluginReport, text: str) -> None:
-    if not text.strip():
-        report.add("README.md", "", "readme", "is empty")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if match := _CHINESE.search(line):
-            message = f"holds {match.group()!r}: Chinese belongs in readme/README_zh_Hans.md"
-            report.add("README.md", f"line {number}", "readme", message)
-            return
-
-
-def _check_privacy(report: PluginReport) -> None:
-    content = report.files.get("PRIVACY.md")
-    if content is None:
-        report.add("PRIVACY.md", "", "file", "is missing")
-    elif len(content.decode("utf-8", "replace").strip()) < _LEAST_PRIVACY:
-        report.add("PRIVACY.md", "", "privacy", f"is not filled in: fewer than {_LEAST_PRIVACY} characters")
 
 
 _SECONDS: Final = 120
@@ -255,12 +197,13 @@ class CheckResult:
         return not self.findings
 
 
-def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
+def check(place: Path, *, sdk_python: Path | None = None, marketplace: bool = False) -> CheckResult:
     """Check a plugin's folder or a `.difypkg`; a folder in a checkout is checked in the form in which it would be
     packed.
 
     Args:
         sdk_python: a Python 3.12 with Dify's SDK; with it the SDK loads the plugin too.
+        marketplace: apply the rules of Dify's marketplace too.
 
     Raises:
         ConfigError: no readable plugin there.
@@ -274,17 +217,20 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
         files = read_package(place)
     else:
         raise ConfigError(f"there is no plugin at {place}: name its folder or a .difypkg")
-    findings = check_files(files, project)
+    findings = check_files(files, project, marketplace=marketplace)
     run = load_with_sdk(files, sdk_python) if sdk_python is not None else None
     failed = [PluginFinding("", "", "sdk-load", run.problem)] if run is not None and run.problem is not None else []
     return CheckResult(files=files, findings=(*findings, *failed), sdk=run)
 
 
-def check_files(files: Files, project: Project | None = None) -> tuple[PluginFinding, ...]:
+def check_files(
+    files: Files, project: Project | None = None, *, marketplace: bool = False
+) -> tuple[PluginFinding, ...]:
     """Return the broken rules of a package.
 
     Args:
         project: the checkout of the package; its versions must equal the manifest's.
+        marketplace: apply the rules of Dify's marketplace too.
     """
     report = PluginReport(files)
     manifest = check_manifest(report)
@@ -302,6 +248,8 @@ def check_files(files: Files, project: Project | None = None) -> tuple[PluginFin
             project.changelog if project else None,
             project.version if project else None,
         )
+        if marketplace:
+            check_marketplace(report, manifest)
     check_documents(report)
     check_requirements(report)
     return tuple(dict.fromkeys(report.findings))

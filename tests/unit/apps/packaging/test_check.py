@@ -254,7 +254,13 @@ def test_code_that_breaks_the_runtime_is_named_with_its_line(staged: dict[str, b
         ("README.md", "# 标题\n".encode(), "readme"),
         ("README.md", b" \n", "readme"),
         ("PRIVACY.md", b"To be written.\n", "privacy"),
+        ("PRIVACY.md", b"Please fill in the privacy policy of the plugin.\n" * 9, "privacy"),
         ("readme/README.zh.md", b"x", "readme"),
+        ("README.md", b"![a](picture.svg)\n", "readme"),
+        ("README.md", b"![a](_assets/none.svg)\n", "readme"),
+        ("readme/README_zh_Hans.md", b"![a](../_assets/icon.svg)\n", "readme"),
+        ("readme/README_zh_Hans.md", b"<img width='9' src='../_assets/icon.svg'>\n", "readme"),
+        ("_assets/icon.svg", b"<svg><!-- DIFY_MARKETPLACE_TEMPLATE_ICON_DO_NOT_USE --></svg>", "icon"),
         (".difyignore", b"*.log\n!keep.log\n", "ignore"),
         (".env", b"INSTALL_METHOD=remote\n", "never-ships"),
         ("deploy.key", b"x", "never-ships"),
@@ -264,6 +270,12 @@ def test_code_that_breaks_the_runtime_is_named_with_its_line(staged: dict[str, b
 def test_documents_have_rules_too(staged: dict[str, bytes], path: str, content: bytes, rule: str) -> None:
     found = check_files({**staged, path: content})
     assert [(one.file, one.rule) for one in found] == [(path, rule)]
+
+
+@pytest.mark.parametrize("path", ["README.md", "readme/README_zh_Hans.md"])
+@pytest.mark.parametrize("target", ["_assets/icon.svg", "./_assets/icon.svg", "https://bank.example/a.png"])
+def test_pictures_that_dify_shows_are_no_finding(staged: dict[str, bytes], path: str, target: str) -> None:
+    assert check_files({**staged, path: f"![a]({target})\n".encode()}) == ()
 
 
 def test_50_mib_are_the_most(staged: dict[str, bytes]) -> None:
