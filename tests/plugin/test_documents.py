@@ -52,7 +52,9 @@ def test_the_workflow_is_connected(graph: dict[str, Any]) -> None:
         assert edge["data"]["targetType"] == kinds[edge["target"]]
     handles = {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "tool"}
     assert handles == {"source", "fail-branch"}
-    assert {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "if-else"} == {"true", "false"}
+    assert {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "if-else"} == {
+        "true", "subject", "false",
+    }  # fmt: skip
 
 
 def test_its_search_node_fills_in_our_form(graph: dict[str, Any], search: dict[str, Any]) -> None:
@@ -76,8 +78,11 @@ def test_it_uses_variables_that_we_declare(graph: dict[str, Any], search: dict[s
     declared = set(search["output_schema"]["properties"])
     (node_id,) = [node["id"] for node in graph["nodes"] if node["data"]["type"] == "tool"]
     assert data_of(graph, "llm")["context"]["variable_selector"] == [node_id, "result"]
-    (case,) = data_of(graph, "if-else")["cases"]
-    assert case["conditions"][0]["variable_selector"] == [node_id, "decision"]
+    conditions = [case["conditions"][0] for case in data_of(graph, "if-else")["cases"]]
+    assert [condition["variable_selector"] for condition in conditions] == [
+        [node_id, "decision"],
+        [node_id, "question"],
+    ]
     used = set(re.findall(rf"#{node_id}\.(\w+)#", WORKFLOW.read_text("utf-8")))
     assert used - {"error_message", "error_type"} <= declared
 

@@ -72,7 +72,25 @@ class TestTheShippedWorkflow:
         dify.inject("status_500", dataset=register, endpoint="retrieve")
         found = chat(QUESTION)
         assert found.path[-1] == "Search failed"
-        assert "error details: SourceMissing: search " in found.shown and "Dify failed inside (500)" in found.shown
+        told = found.run.value(["1760000000002", "error_message"])
+        assert "error details: SourceMissing: search " in told and "Dify failed inside (500)" in told
+        assert found.shown.startswith("The bank's knowledge could not be searched just now")
+        assert not any(word in found.shown for word in ("error", "SourceMissing", "Dify", "NPA"))
+
+    def test_a_follow_up_is_asked_for_its_subject_from_the_second_turn_on(self, chat: Any) -> None:
+        found = chat("And for retail clients?", turn=2)
+        assert found.path == ["Start", "Search", "Anything found?", "Ask again"] and found.cited == []
+        assert "Ask it as one complete sentence" in found.shown
+        assert [found.run.value(["1760000000002", name]) for name in ("question", "status", "decision")] == [
+            "needs_subject", "complete", "incomplete",
+        ]  # fmt: skip
+        assert chat("And for retail clients?").run.value(["1760000000002", "question"]) == "complete"
+        assert chat(QUESTION, turn=2).path[-1] == "Cited answer"
+
+    def test_a_portuguese_question_about_something_else_is_answered_in_portuguese(self, chat: Any) -> None:
+        found = chat("Qual time de futebol ganhou a copa ontem?")
+        told = found.run.value(["1760000000002", "context"])
+        assert found.path[-1] == "Nothing found" and "Nenhuma informação relevante foi encontrada" in told
 
 
 class TestAHandBuiltOne:
@@ -129,7 +147,7 @@ class TestAsTheReadmeBuildsIt:
         dsl = yaml.safe_load(EXAMPLE.read_text("utf-8"))
         graph = dsl["workflow"]["graph"]
         (branch,) = [one["data"] for one in graph["nodes"] if one["data"]["type"] == "if-else"]
-        (case,) = branch["cases"]
+        case = branch["cases"][0]
         case["conditions"].append(self.condition("status", "complete"))
         degraded = {"case_id": "elif", "logical_operator": "and", "conditions": [self.condition("status", "degraded")]}
         branch["cases"].append(degraded)

@@ -153,10 +153,10 @@ class Chatflow:
         self._next = {(edge["source"], edge["sourceHandle"]): edge["target"] for edge in graph["edges"]}
         self._invoke, self._model = invoke, model
 
-    def ask(self, question: str, **overrides: Any) -> Chat:
-        """Run it once; `overrides` replace fields of the tool node."""
+    def ask(self, question: str, *, turn: int = 1, **overrides: Any) -> Chat:
+        """Run it once, as a turn of a conversation; `overrides` replace fields of the tool node."""
         run, path, cited = Run(), [], []
-        run.values[("sys", "query")] = question
+        run.values |= {("sys", "query"): question, ("sys", "dialogue_count"): turn}
         (node,) = [name for name, data in self._nodes.items() if data["type"] == "start"]
         while True:
             data = self._nodes[node]

@@ -181,8 +181,13 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         register_required=flag_field(fields, "register_required", True),
         notices=flag_field(fields, "notice_passage", True),
         tongue=tongue_of(request.query, choice_field(fields, "language", tuple(LANGUAGE_CHOICES), AUTOMATIC)),
-        needs_subject=text_field(fields, "history") is not None and needs_subject(request.query),
+        needs_subject=_is_later_turn(text_field(fields, "history")) and needs_subject(request.query),
     )
+
+
+def _is_later_turn(history: str | None) -> bool:
+    """Return whether there are earlier turns: a text of them, or Dify's `sys.dialogue_count`, which begins with 1."""
+    return history is not None and history not in ("0", "1")
 
 
 def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:

@@ -28,6 +28,7 @@ _KANA: Final = re.compile(r"[\u3041-\u30ff]")
 _PORTUGUESE: Final = re.compile(
     r"[ãõ]|\b(?:qual|quais|quem|quando|quanto|onde|como|porque|não|para|prazo|você|uma?|dos|das|pelo|pela|os?|é|isso|isto|da|ao)\b"
 )
+_TELLING: Final = frozenset({"ã", "õ", "qual", "quais", "quem", "não", "você"})
 _LEAST_PORTUGUESE: Final = 2
 """Portuguese words in a question that is more likely of another language."""
 
@@ -58,9 +59,9 @@ def tongue_of(question: str, choice: str = AUTOMATIC) -> Tongue:
 
 
 def _is_portuguese(question: str, least: int) -> bool:
-    """Return whether a question has enough Portuguese words, or a nasal vowel, and no word of its neighbours."""
+    """Return whether a question has enough Portuguese words, or a telling one, and no word of its neighbours."""
     words = set(_PORTUGUESE.findall(question))
-    return bool(words & {"ã", "õ"} or len(words) >= least) and not _OF_ANOTHER.search(question)
+    return bool(words & _TELLING or len(words) >= least) and not _OF_ANOTHER.search(question)
 
 
 def reader_text(name: str, tongue: Tongue, /, **values: str) -> str:

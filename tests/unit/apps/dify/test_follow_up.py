@@ -66,6 +66,7 @@ def form(**fields: Any) -> Any:
 def test_only_a_conversation_makes_a_question_a_follow_up() -> None:
     assert [form().needs_subject, form(history="").needs_subject, form(history="  ").needs_subject] == [False] * 3
     assert form(history="user: What are the limits?").needs_subject
+    assert [form(history=count).needs_subject for count in (0, 1, "1", 2, "17")] == [False, False, False, True, True]
     assert not form(history="user: What are the limits?", query="Who approves a new product?").needs_subject
 
 

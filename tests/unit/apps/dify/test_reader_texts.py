@@ -28,6 +28,7 @@ QUESTIONS = [
     ("Qual é o prazo para aprovar um produto?", "pt"),
     ("Quem aprova?", "pt"),
     ("E quanto a isso?", "pt"),
+    ("Qual time de futebol ganhou a copa ontem?", "pt"),
     ("limites de exposição", "pt"),
     ("¿Quién aprueba para una cuenta?", "en"),
     ("Wer genehmigt das Produkt?", "en"),
