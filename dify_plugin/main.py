@@ -1,6 +1,11 @@
 """The plugin's process: `python -m main`, started by Dify's plugin daemon in this folder."""
 
+from importlib.util import find_spec
+
 from dify_plugin import DifyPluginEnv, Plugin
+
+if find_spec("context_engine") is None:
+    raise SystemExit("this package lacks the folder context_engine: pack the plugin with 'context-engine plugin pack'")
 
 plugin = Plugin(DifyPluginEnv(MAX_REQUEST_TIMEOUT=120))
 

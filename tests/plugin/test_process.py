@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -480,3 +482,18 @@ def test_no_secret_is_written_anywhere(plugin: Any, dify: Any, driver: Any, cred
     assert len(written) > 10_000
     for one in (dify.api_key, secret, "proxy-pass-5566", TOKEN):
         assert one not in written
+
+
+def test_a_package_without_the_engine_says_so_at_its_start(
+    plugin_python: Path, plugin_folder: Path, tmp_path: Path
+) -> None:
+    for path in plugin_folder.glob("*.*"):
+        if path.is_file():
+            shutil.copy(path, tmp_path)
+    kept = {"PATH": os.environ["PATH"]}  # a PYTHONPATH could name a checkout
+    started = subprocess.run(
+        [plugin_python, "-m", "main"], cwd=tmp_path, env=kept, capture_output=True, text=True, timeout=120
+    )
+    assert started.returncode == 1
+    last = started.stderr.strip().splitlines()[-1]
+    assert last == "this package lacks the folder context_engine: pack the plugin with 'context-engine plugin pack'"

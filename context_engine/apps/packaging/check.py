@@ -19,6 +19,7 @@ Faults that the SDK misses (tested with 0.10.2 on a broken copy for each rule), 
 | readme, privacy, ignore | texts in the wrong place or not written, lines without effect | its review |
 | readme | a picture that Dify's page of the plugin cannot show | its reader |
 | marketplace | with `--marketplace` only: what the marketplace refuses and a bank's own Dify takes | its review |
+| engine | a package without the engine, as Dify's own packer makes it of the folder | the installation |
 | never-ships, size | keys and passwords; more than 50 MiB | nowhere; at the upload |
 | requirements, version, toml | requirements or a version unlike the carried package's | the installation |
 | yaml | an unreadable file, or a key twice | Dify's daemon |"""
@@ -45,14 +46,38 @@ from context_engine.apps.packaging.vendor import Project, find_project, vendor_p
 from context_engine.errors import ConfigError
 
 _LOOPS: Final = ("asyncio", "anyio")
+_ENGINE: Final = "context_engine"
 
 
 def check_code(report: PluginReport) -> None:
-    """Check that no file of the plugin itself prints or starts an event loop."""
+    """Check that no file of the plugin itself prints or starts an event loop, and that the engine they use is there."""
+    without_engine: list[str] = []
     for path in filter(_is_own, report.files):
         tree = _parsed(report, path)
         if tree is not None:
             _check_calls(report, path, tree)
+            if _ENGINE in _imported(tree) and not _has_engine(report.files):
+                without_engine.append(path)
+    for path in without_engine[:1]:
+        message = f"imports {_ENGINE}, which is not in the package: pack it with 'context-engine plugin pack'"
+        report.add(path, "", "engine", message)
+
+
+def _has_engine(files: Files) -> bool:
+    return f"{_ENGINE}/__init__.py" in files or any(
+        "context_engine-" in path for path in files if path.endswith(".whl")
+    )
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Return the top-level packages that a file imports."""
+    return {name.split(".")[0] for node in ast.walk(tree) for name in _names(node)}
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
 
 
 def _is_own(path: str) -> bool:
@@ -73,9 +98,7 @@ def _check_calls(report: PluginReport, path: str, tree: ast.Module) -> None:
         line = f"line {getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             report.add(path, line, "no-print", "standard output carries the protocol: use logging")
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        for name in names:
+        for name in _names(node):
             if name.split(".")[0] in _LOOPS:
                 report.add(path, line, "no-event-loop", f"{name} fails under load in the plugin's runtime: use threads")
 

@@ -247,6 +247,16 @@ def test_code_that_breaks_the_runtime_is_named_with_its_line(staged: dict[str, b
     assert named(found) == {("main.py", "line 2", rule)}
 
 
+def test_a_package_without_the_engine_it_imports_is_named(staged: dict[str, bytes]) -> None:
+    files = {**staged, "main.py": b"from context_engine.errors import ConfigError\n"}
+    bare = {path: content for path, content in files.items() if not path.startswith("context_engine/")}
+    assert ("main.py", "", "engine") not in named(check_files({**bare, "context_engine/__init__.py": b""}))
+    assert ("main.py", "", "engine") not in named(
+        check_files({**bare, "wheels/dify_context_engine-1-py3-none-any.whl": b""})
+    )
+    assert ("main.py", "", "engine") in named(check_files(bare))
+
+
 @pytest.mark.parametrize(
     ("path", "content", "rule"),
     [
