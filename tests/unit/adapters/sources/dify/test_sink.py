@@ -296,6 +296,7 @@ def test_a_run_killed_before_it_says_what_a_document_is_leaves_nothing_that_stay
     assert [(name, contents) for name, contents, _ in held(dify)] == [("New products (SOP-1 1)", ["Text."])]
 
 
+@pytest.mark.wording
 def test_an_empty_copy_left_beside_a_complete_document_goes_with_the_next_run(dify: FakeDify, sink: Opener) -> None:
     """Two runs write one document, and the one that is killed has made a copy under the next name."""
     opened = sink()

@@ -400,6 +400,7 @@ def test_a_reranker_that_dify_does_not_know_is_named(serve, over, ask):
     assert answer.notices[0].detail["reranker"] == "acme/no-such"
 
 
+@pytest.mark.wording
 def test_a_source_that_was_never_ingested_is_an_error_that_says_how(serve, make_source, ask):
     rules = [{"include": "**", "doc_type": "sop_document"}]
     source = make_source(serve().base_url, spec={"documents": rules})
