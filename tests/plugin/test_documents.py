@@ -16,6 +16,8 @@ from context_engine.apps.packaging.findings import LANGUAGES
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "dify_plugin"
 WORKFLOW = PLUGIN / "examples/cited-answer.yml"
+TRANSLATED = [PLUGIN / f"readme/README_{name}.md" for name in LANGUAGES if name != "en_US"]
+READMES = [PLUGIN / "README.md", *TRANSLATED]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -133,8 +135,8 @@ def test_there_is_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     changelog = re.search(r"^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     versions = {manifest["version"], project["version"], context_engine.__version__, changelog and changelog[1]}
-    for readme in ("README.md", "readme/README_zh_Hans.md"):
-        versions |= set(re.findall(r"(?<![\d.])\d+\.\d+\.\d+(?![\d.])", (PLUGIN / readme).read_text("utf-8")))
+    for readme in READMES:
+        versions |= set(re.findall(r"(?<![\d.])\d+\.\d+\.\d+(?![\d.])", readme.read_text("utf-8")))
     assert versions == {context_engine.__version__}
 
 
@@ -144,7 +146,7 @@ def test_the_english_readme_has_no_chinese_in_it() -> None:
 
 def test_what_the_readme_names_is_there() -> None:
     """Dify's page of a plugin looks for every picture from the plugin's folder, also for the READMEs in readme/."""
-    for readme in (PLUGIN / "README.md", *(PLUGIN / "readme").glob("*.md")):
+    for readme in READMES:
         text = readme.read_text("utf-8")
         for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
             assert (PLUGIN / picture).is_file()
@@ -193,3 +195,19 @@ def test_every_text_of_the_plugins_forms_is_in_the_four_languages_that_dify_read
             keys = [line.strip().split(": ")[0] for line in path.read_text("utf-8").splitlines()]
             assert keys.count("en_US") > 0, path
             assert {name: keys.count(name) for name in LANGUAGES} == dict.fromkeys(LANGUAGES, keys.count("en_US")), path
+
+
+def test_the_translated_readmes_tell_the_same() -> None:
+    """Same headings, code, links and table rows; and every error and output that the English one names."""
+    shapes = []
+    for readme in TRANSLATED:
+        text = readme.read_text("utf-8")
+        heads = [line.split(" ")[0] for line in text.splitlines() if re.match(r"#+ ", line)]
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        shapes.append((heads, text.count("```"), text.count("]("), len(rows)))
+        names = set(re.findall(r"`([A-Z][A-Za-z]+|[a-z_]+)`", (PLUGIN / "README.md").read_text("utf-8")))
+        errors = {name for name in names if name[0].isupper() and name[1].islower()}
+        assert errors and errors <= set(re.findall(r"`([A-Za-z]+)`", text)), readme.name
+        outputs = set(read(PLUGIN / "tools/search.yaml")["output_schema"]["properties"])
+        assert outputs <= set(re.findall(r"`(\w+)`", text)), readme.name
+    assert shapes[0] == shapes[1] == shapes[2]
