@@ -89,8 +89,8 @@ _TEXTS: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "sources_missing": (
         "Knowledge incomplete: {names} unavailable",
-        "知识不完整：{names} 不可用",
-        "ナレッジが不完全です: {names} を利用できません",
+        "知识不完整：{names}不可用",
+        "ナレッジが不完全です: {names}を利用できません",
         "Conhecimento incompleto: {names} indisponível",
     ),
     "part_of_search": ("a part of the search", "部分检索", "検索の一部", "uma parte da pesquisa"),
@@ -116,14 +116,14 @@ _TEXTS: Final[dict[str, tuple[str, str, str, str]]] = {
     ),
     "did_not_answer": (
         "{names} did not answer: {reason}",
-        "{names} 未响应：{reason}",
-        "{names} が応答しませんでした: {reason}",
+        "{names}未响应：{reason}",
+        "{names}が応答しませんでした: {reason}",
         "Sem resposta de {names}: {reason}",
     ),
     "answered_in_part": (
         "{names} answered only in part: {reason}",
-        "{names} 仅部分响应：{reason}",
-        "{names} は一部しか応答しませんでした: {reason}",
+        "{names}仅部分响应：{reason}",
+        "{names}は一部しか応答しませんでした: {reason}",
         "Resposta apenas parcial de {names}: {reason}",
     ),
     "named_tier": (

@@ -67,8 +67,8 @@ def degraded(ask: Callable[..., SearchResult], chunk_of: Any, spec_of: Any) -> S
     ("tongue", "title", "sentence"),
     [
         ("en", "Knowledge incomplete: Register unavailable", "Register (tier 1) did not answer: source"),
-        ("zh", "知识不完整：Register 不可用", "Register（第 1 级） 未响应：source"),
-        ("ja", "ナレッジが不完全です: Register を利用できません", "Register（レベル 1） が応答しませんでした: source"),
+        ("zh", "知识不完整：Register不可用", "Register（第 1 级）未响应：source"),
+        ("ja", "ナレッジが不完全です: Registerを利用できません", "Register（レベル 1）が応答しませんでした: source"),
         ("pt", "Conhecimento incompleto: Register indisponível", "Sem resposta de Register (nível 1): source"),
     ],
 )
@@ -95,8 +95,8 @@ def test_nothing_found_and_the_demo_bank_are_told_in_the_language_of_the_questio
 @pytest.mark.parametrize(
     ("query", "title"),
     [
-        ("谁来审批？", "知识不完整：t1 不可用"),
-        ("誰が承認しますか", "ナレッジが不完全です: t1 を利用できません"),
+        ("谁来审批？", "知识不完整：t1不可用"),
+        ("誰が承認しますか", "ナレッジが不完全です: t1を利用できません"),
         ("Quem aprova?", "Conhecimento incompleto: t1 indisponível"),
         ("Who approves?", "Knowledge incomplete: t1 unavailable"),
     ],
