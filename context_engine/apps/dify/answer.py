@@ -99,25 +99,28 @@ def search_answer(
     }
     warned += [part.cut for part in parts.values() if part.cut is not None]
     warnings = fitted("warnings", plain(warned)).value or []
-    sources = parts["sources"].value or []
     text = parts["context"].value or reader_text("nothing_found", tongue)
-    return ToolOutput(
-        text=text,
-        json={**(parts["json"].value or {}), "warnings": warnings},
-        variables={
-            "result": parts["result"].value or [],
-            "context": text,
-            "status": str(result.status),
-            "decision": str(result.decision),
-            "sources": sources,
-            "sources_text": lines("sources_text", [_source_line(source) for source in sources]),
-            "warnings": warnings,
-            "warnings_text": lines("warnings_text", warnings),
-            "search_id": result.search_id,
-            "trace": parts["trace"].value or {},
-            **({"question": question} if question else {}),
-        },
-    )
+    variables = {
+        "result": parts["result"].value or [],
+        "context": text,
+        **_outcome(result, parts["sources"].value or [], warnings),
+        "trace": parts["trace"].value or {},
+        **({"question": question} if question else {}),
+    }
+    return ToolOutput(text=text, json={**(parts["json"].value or {}), "warnings": warnings}, variables=variables)
+
+
+def _outcome(result: SearchResult, sources: Sequence[Any], warnings: Sequence[str]) -> dict[str, Any]:
+    """Return the variables that say what the sources did and what may be concluded."""
+    return {
+        "status": str(result.status),
+        "decision": str(result.decision),
+        "sources": sources,
+        "sources_text": lines("sources_text", [_source_line(source) for source in sources]),
+        "warnings": warnings,
+        "warnings_text": lines("warnings_text", warnings),
+        "search_id": result.search_id,
+    }
 
 
 def _worded(context: Context, tongue: Tongue) -> str:
