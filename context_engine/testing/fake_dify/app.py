@@ -158,7 +158,11 @@ class DifyApp:
     writer: DatasetWriter
 
     def answer(self, call: AppRequest) -> AppResponse:
-        """Return Dify's response. Checked in this order: route, dataset, its API switch, key, rate limit, body."""
+        """Return Dify's response.
+
+        Checked in this order: route, dataset, its API switch, key, rate limit, body. Since 1.14 the key comes before
+        the dataset.
+        """
         route = route_of(call.target, call.method)
         if route is None:
             return AppResponse(404, NOT_FOUND_PAGE.encode(), (("Content-Type", "text/html; charset=utf-8"),))
@@ -170,13 +174,16 @@ class DifyApp:
                 answer = answer._replace(headers=(*answer.headers, ("WWW-Authenticate", 'Bearer realm="api"')))
             return answer
         status, body = value if isinstance(value, WriteResponse) else (200, value)
-        return AppResponse(status, b"", ()) if status == 204 else json_answer(status, body)
+        return AppResponse(status, b"") if status == 204 else json_answer(status, body)
 
     def _value(self, route: Route, call: AppRequest) -> Any:
         if call.method != route.method:
             raise DifyRefusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
+        key = call.headers.get("authorization", "")
+        if self.how.modern:
+            self._authorise(key)
         dataset = self._dataset(route)
-        self._authorise(call.headers.get("authorization", ""))
+        self._authorise(key)
         if dataset is not None and dataset.dataset.foreign:
             raise _foreign(route)
         query = parse_qs(urlsplit(call.target).query)

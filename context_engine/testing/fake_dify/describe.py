@@ -164,7 +164,8 @@ def dataset_page(
         problem = RefusedField("tag_ids", "Input should be a valid list", "list_type", value)
         raise validation_error("DatasetListQuery", [problem])
     keyword = (query.get("keyword") or [""])[0].casefold()
-    matching = [stored for stored in reversed(datasets) if keyword in stored.dataset.name.casefold()]
+    tagged = bool(query.get("tag_ids")) and exact  # no dataset has a tag here
+    matching = [] if tagged else [stored for stored in reversed(datasets) if keyword in stored.dataset.name.casefold()]
     size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
     start = (max(page, 1) - 1) * size
     data = [describe(stored, alone=False) for stored in matching[start : start + size]]

@@ -23,6 +23,7 @@ from context_engine.testing.fake_dify.stored import HeldDataset
 from context_engine.testing.fake_dify.writes import DatasetWriter
 
 _TYPED_SINCE, _DROPPED_IN, _MODERN_SINCE = (1, 13), (1, 13), (1, 14)
+_JSON_PROBE_SINCE = (1, 15)  # 1.14.2 sends an empty body
 _FIRST_CREATED: Final = 1_767_225_600  # 2026-01-01T00:00:00Z; each further dataset a second later
 
 
@@ -42,7 +43,7 @@ class FakeDify:
         api_key: None: a random one.
         version: the value of X-Version. "1.13.x" checks the types of the retrieval model (400, not 500) and silently
             ignores metadata filters; since "1.14" filters work, lists are never null, pages have the right total,
-            and a deletion answers 204.
+            a deletion answers 204, and the key is checked before the dataset, as observed of 1.14.2.
         seed: decides the order of keyword search, and the cut among equals.
         rate_limit: searches and changes allowed in 60 s, counting refused ones; None: no limit.
         clock: seconds for the rate limit and for indexing.
@@ -71,6 +72,7 @@ class FakeDify:
         self.api_key = api_key or "dataset-" + "".join(secrets.choice(ascii_letters + digits) for _ in range(24))
         release = tuple(int(part) for part in version.split(".")[:2])
         modern = release >= _MODERN_SINCE
+        self._probes_with_json = release >= _JSON_PROBE_SINCE
         how = Behaviour(
             typed=release >= _TYPED_SINCE,
             modern=modern,
@@ -160,7 +162,7 @@ class FakeDify:
         Raises:
             RegistrationRefused: Dify refuses it; the message is Dify's.
         """
-        return register_external(endpoint, api_key, modern=self._app.how.modern)
+        return register_external(endpoint, api_key, modern=self._probes_with_json)
 
     def inject(
         self,

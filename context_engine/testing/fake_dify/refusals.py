@@ -191,12 +191,37 @@ def _model_problems(model: Mapping[str, Any]) -> list[RefusedField]:
     if model.get("search_method", METHODS[0]) not in METHODS:
         text = "Input should be " + ", ".join(repr(name) for name in METHODS[:-1]) + f" or {METHODS[-1]!r}"
         problems.append(RefusedField("retrieval_model.search_method", text, "enum", model["search_method"]))
-    if not isinstance(model.get("top_k", 1), int):
-        problems.append(wrong_type("retrieval_model.top_k", "integer", "int_type", model["top_k"]))
+    problems += _number_problems(model)
     for name in ("reranking_enable", "score_threshold_enabled"):
         if not isinstance(model.get(name, False), bool):
             problems.append(wrong_type(f"retrieval_model.{name}", "boolean", "bool_type", model[name]))
     return problems
+
+
+def _number_problems(model: Mapping[str, Any]) -> list[RefusedField]:
+    problems: list[RefusedField] = []
+    top_k, threshold = model.get("top_k", 1), model.get("score_threshold")
+    whole, number = "Input should be a valid integer", "Input should be a valid number"
+    if isinstance(top_k, float):
+        text = f"{whole}, got a number with a fractional part"
+        problems.append(RefusedField("retrieval_model.top_k", text, "int_from_float", top_k))
+    elif isinstance(top_k, str):
+        text = f"{whole}, unable to parse string as an integer"
+        problems.append(RefusedField("retrieval_model.top_k", text, "int_parsing", top_k))
+    elif not isinstance(top_k, int):
+        problems.append(wrong_type("retrieval_model.top_k", "integer", "int_type", top_k))
+    if isinstance(threshold, str) and not _is_number(threshold):
+        text = f"{number}, unable to parse string as a number"
+        problems.append(RefusedField("retrieval_model.score_threshold", text, "float_parsing", threshold))
+    return problems
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(query: str, model: Mapping[str, Any]) -> RetrievePlan:
@@ -217,3 +242,19 @@ def _read(query: str, model: Mapping[str, Any]) -> RetrievePlan:
         weights=model.get("weights"),
         conditions=model.get("metadata_filtering_conditions"),
     )
+
+
+def segment_problems(body: Mapping[str, Any]) -> list[RefusedField]:
+    """Return what newer versions refuse in a body with chunks."""
+    sent = body.get("segments")
+    if sent is None:
+        return [missing_field("segments", body)]
+    if not sent:
+        text = "List should have at least 1 item after validation, not 0"
+        return [RefusedField("segments", text, "too_short", sent)]
+    text = "String should have at least 1 character"
+    return [
+        RefusedField(f"segments.{place}.content", text, "string_too_short", segment["content"])
+        for place, segment in enumerate(sent)
+        if segment.get("content") == ""
+    ]

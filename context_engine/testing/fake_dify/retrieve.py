@@ -28,6 +28,17 @@ OPERATORS: Final = (
 )  # fmt: skip
 
 _MODEL: Final = "MetadataFilteringCondition"
+
+
+class _Form(NamedTuple):
+    """How a refused filter is named: the validated model, and the place of the filter in it."""
+
+    model: str
+    place: str
+
+
+_ALONE: Final = _Form(_MODEL, "")
+_IN_BODY: Final = _Form("HitTestingPayload", "retrieval_model.metadata_filtering_conditions.")
 _Test = Callable[[Mapping[str, Any]], bool]
 
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -46,7 +57,7 @@ _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
 _LIKE: Final = {"contains": "%{}%", "not contains": "%{}%", "start with": "{}%", "end with": "%{}"}
 
 
-def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> set[str]:
+def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any], form: _Form = _ALONE) -> set[str]:
     """Return the ids of the searchable documents that match a filter.
 
     Args:
@@ -55,7 +66,7 @@ def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> 
     Raises:
         DifyRefusal: 400 for an unknown operator, 500 for a comparison that the database cannot make.
     """
-    rows = _checked(conditions)
+    rows = _checked(conditions, form)
     tests = [test for row in rows if (test := _test(row)) is not None]
     every = all if (conditions.get("logical_operator") or "and") == "and" else any
     return {
@@ -65,7 +76,7 @@ def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> 
     }
 
 
-def _checked(conditions: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _checked(conditions: Mapping[str, Any], form: _Form) -> Sequence[Mapping[str, Any]]:
     if not isinstance(conditions, dict):
         text = f"Input should be a valid dictionary or instance of {_MODEL}"
         raise validation_error(_MODEL, [RefusedField("", text, "model_type", conditions)])
@@ -79,7 +90,8 @@ def _checked(conditions: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     elif rows is not None:
         problems += [problem for place, row in enumerate(rows) for problem in _row_problems(f"conditions.{place}", row)]
     if problems:
-        raise validation_error(_MODEL, problems)
+        placed = [problem._replace(place=form.place + problem.place) for problem in problems]
+        raise validation_error(form.model, placed)
     if rows is None:
         raise internal_error("'NoneType' object is not iterable")
     return list(rows)
@@ -154,7 +166,8 @@ class Behaviour(NamedTuple):
 
     Attributes:
         typed: the types of the retrieval model are checked (since 1.13).
-        modern: lists are never null, pages have the right total, and a deletion answers 204 (since 1.14).
+        modern: lists are never null, pages have the right total, a deletion answers 204, the key is checked before the
+            dataset, and a filter with the rest of the body (since 1.14).
         drop_filters: metadata filters are silently ignored (1.13.x).
         seed: decides the order of keyword search, and the cut among equals.
     """
@@ -174,7 +187,8 @@ def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: Workspace
     asked = plan(body, stored.dataset.saved_model, typed=how.typed)
     documents: set[str] | None = None
     if asked.conditions and asked.query and not how.drop_filters:
-        documents = matching_documents(stored, asked.conditions)
+        form = _IN_BODY if how.modern else _ALONE
+        documents = matching_documents(stored, asked.conditions, form)
     none_match = documents is not None and not documents
     records = [] if none_match else _records(stored, asked, documents, how, models)
     return {"query": {"content": asked.query}, "records": records}
@@ -245,7 +259,7 @@ def _segment(stored: StoredSegment, null: list[Any] | None) -> dict[str, Any]:
         "position": stored.position,
         "document_id": stored.document.id,
         "content": segment.content,
-        "sign_content": segment.content,
+        "sign_content": segment.content if null is None else None,
         "answer": segment.answer,
         "word_count": len(segment.content),
         "tokens": 0 if stored.keywords is not None else len(segment.content) // 4,

@@ -18,6 +18,7 @@ from context_engine.testing.fake_dify.refusals import (
     RefusedField,
     invalid_param,
     missing_field,
+    segment_problems,
     validation_error,
     wrong_type,
 )
@@ -214,6 +215,8 @@ class DatasetWriter:
         if not document.enabled:
             raise DifyRefusal(404, "not_found", "Document is disabled.")
         sent = body.get("segments")
+        if self._modern and (problems := segment_problems(body)):
+            return WriteResponse(400, {"error": validation_error("SegmentCreatePayload", problems).message})
         if sent is None:
             return WriteResponse(400, {"error": "Segments is required"})
         if any(not str(segment.get("content") or "").strip() for segment in sent):
