@@ -127,6 +127,18 @@ def document_name(key: Key, title: str | None, number: int = 1) -> str:
     return (start if len(start) <= most else f"{start[: most - 1]}…") + end
 
 
+_NUMBER: Final = re.compile(r"(?:; \d+(?=\)$)| \(\d+\)$)")
+
+
+def without_number(name: str) -> str:
+    """Return a name without the number that tells copies of a document apart.
+
+    >>> without_number("New products (NPA-SOP-001 3.2; 702)"), without_number("desks/rates.md (2)")
+    ('New products (NPA-SOP-001 3.2)', 'desks/rates.md')
+    """
+    return _NUMBER.sub("", name)
+
+
 def free_name(key: Key, title: str | None, taken: Collection[str], first: int = 1) -> str:
     """Return the document's name with the first number, from `first`, that is not taken."""
     return next(name for number in count(first) if (name := document_name(key, title, number)) not in taken)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key, document_name
+from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key, document_name, without_number
 from context_engine.adapters.sources.dify.target import Inventory, TargetDataset, as_written, holds, take_inventory
 from context_engine.adapters.sources.dify.upload import DocumentUpload, Refusal, UploadRefused, checked
 from context_engine.adapters.sources.dify.uploader import Uploader
@@ -82,7 +82,6 @@ INDEXING_S: Final = 300.0
 _MOST_UPLOADS: Final = 20
 _MOST_CHUNKS: Final = 1000
 _MOST_NAMED: Final = 5
-_MOST_COPIES: Final = 9  # of one document, by the numbers in their names
 _DAMAGED: Final = "its chunks differ from those written"
 
 
@@ -144,8 +143,7 @@ class DifySink:
         self.documents(source_id)
         key, target = (source_id, document_id, version), self._targets[source_id]
         if self._empty:
-            title = chunks[0].title if chunks else None
-            self._names |= {document_name(key, title, number) for number in range(1, _MOST_COPIES + 1)}
+            self._names.add(document_name(key, chunks[0].title if chunks else None))
         stored = self._held.get(key)
         if stored is not None and target.hash_held(stored.content_hash) == content_hash:
             return False
@@ -336,9 +334,10 @@ class DifySink:
         A run that was killed before it marked them leaves such documents.
         """
         still = [row for row in inventory.empty if row.dify_id in self._empty]
-        for row in [row for row in still if row.name in self._names]:
-            self._counts["leftovers"] += target.remove(row.dify_id)
-        others = [row.name for row in still if row.name not in self._names]
+        ours = {row.dify_id for row in still if {row.name, without_number(row.name)} & self._names}
+        for dify_id in ours:
+            self._counts["leftovers"] += target.remove(dify_id)
+        others = [row.name for row in still if row.dify_id not in ours]
         if others:
             shown = ", ".join(map(repr, others[:_MOST_NAMED]))
             message = (

@@ -298,11 +298,11 @@ def test_a_run_killed_before_it_says_what_a_document_is_leaves_nothing_that_stay
 
 @pytest.mark.wording
 def test_an_empty_copy_left_beside_a_complete_document_goes_with_the_next_run(dify: FakeDify, sink: Opener) -> None:
-    """Two runs write one document, and the one that is killed has made a copy under the next name."""
+    """Two runs write one document, and the one that is killed has made a copy under another number."""
     opened = sink()
     write(opened, "h", "Text.")
     document = dify.documents("SOPs")[0]
-    copy, foreign = (FakeDocument(name, []) for name in ("New products (SOP-1 1; 2)", "Notes"))
+    copy, foreign = (FakeDocument(name, []) for name in ("New products (SOP-1 1; 702)", "Notes"))
     dify.put(FakeDataset("SOPs", "economy", [document, copy, foreign]))
     again = sink()
     assert not again.put("sops", "SOP-1", "1", "h", chunks("Text."))
