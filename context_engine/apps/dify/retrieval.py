@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from context_engine.adapters.sources.dify.api import EXTERNAL_TRY_S
 from context_engine.apps.dify.credentials import Redactor
 from context_engine.apps.dify.external import (
     ExternalAnswer,
@@ -24,12 +25,13 @@ from context_engine.apps.dify.failure import failure
 from context_engine.apps.dify.node_output import missing_sources, of_missing_sources
 from context_engine.apps.dify.reader_texts import reader_text, tongue_of
 from context_engine.core.models import MAX_QUERY_CHARS, Caller, Principal, SearchRequest, SearchResult
-from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
+from context_engine.errors import AllSourcesFailed, InvalidRequest, SourceBusy, UnknownDomain
 from context_engine.secrecy import hide
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 _LEAST_S: Final = 0.2
+_PAUSE_S: Final = 0.5
 _WIDER: Final = 40
 _UNKNOWN_KNOWLEDGE: Final = 2001
 _NO_HEADER: Final = 1001
@@ -47,6 +49,7 @@ class Retrieval:
 
     Attributes:
         due: the deadline on the monotonic clock.
+        search_s: most seconds for one search; if a source was too busy for it, another follows while time is left.
         notice_records: whether a record reports missing knowledge.
         persona: for a request whose knowledge id names none.
         hide: removes secrets from a text.
@@ -55,6 +58,7 @@ class Retrieval:
 
     request: ExternalRequest
     due: float
+    search_s: float = EXTERNAL_TRY_S
     notice_records: bool = True
     persona: str | None = None
     hide: Callable[[str], str] = hide
@@ -94,6 +98,7 @@ def answer_request(
     principal: Principal,
     *,
     due: float,
+    search_s: float = EXTERNAL_TRY_S,
     notice_records: bool = True,
     persona: str | None = None,
     request_id: str | None = None,
@@ -104,7 +109,7 @@ def answer_request(
 
     Args:
         due: the deadline on the monotonic clock.
-        notice_records, persona, request_id: see `Retrieval`.
+        search_s, notice_records, persona, request_id: see `Retrieval`.
         most_records: upper limit of `top_k`; larger values are reduced to it.
         most_query_chars: a longer question is refused.
     """
@@ -114,7 +119,14 @@ def answer_request(
     if len(request.query) > most_query_chars:
         return _unusable(InvalidRequest(f"query has {len(request.query)} characters, at most {most_query_chars}"))
     request = replace(request, top_k=min(request.top_k, most_records))
-    asked = Retrieval(request=request, due=due, notice_records=notice_records, persona=persona, request_id=request_id)
+    asked = Retrieval(
+        request=request,
+        due=due,
+        search_s=search_s,
+        notice_records=notice_records,
+        persona=persona,
+        request_id=request_id,
+    )
     try:
         return search_records(asked, deployment, principal)
     except Exception as error:  # noqa: BLE001  any error may contain secrets
@@ -146,7 +158,7 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
     except InvalidRequest as error:
         return _unknown(error, asked)
     try:
-        result = deployment.engine.search(_search_request(asked, domain, persona or asked.persona, principal))
+        result = _searched(asked, domain, persona or asked.persona, principal, deployment)
     except UnknownDomain as error:
         return _unknown(error, asked)
     except InvalidRequest as error:
@@ -162,6 +174,42 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
         demo=deployment.demo,
         mask=deployment.engine.mask,
     )
+
+
+def _searched(
+    asked: Retrieval, domain: str, persona: str | None, principal: Principal, deployment: Deployment
+) -> SearchResult:
+    """Search, and again after a wait if a source was too busy to answer in time, while enough time is left.
+
+    A source that forecasts when it can answer is waited for; one that does not is tried once more.
+
+    Raises:
+        ContextEngineError: the last search failed.
+    """
+    repeated = 0
+    while True:
+        try:
+            result = deployment.engine.search(_search_request(asked, domain, persona, principal))
+        except AllSourcesFailed as error:
+            if not isinstance(error.result, SearchResult) or not _may_wait(asked, error.result, repeated):
+                raise
+        else:
+            if not _may_wait(asked, result, repeated):
+                return result
+        repeated += 1
+
+
+def _may_wait(asked: Retrieval, result: SearchResult, repeated: int) -> bool:
+    """Wait until a source that was too busy may answer; return False at once if there is none, or no time for it."""
+    busy = [source.error for source in result.sources if source.error and source.error["code"] == SourceBusy.code]
+    forecasts = [error["retry_after_s"] for error in busy if error.get("retry_after_s") is not None]
+    if not forecasts and (not busy or repeated):
+        return False
+    wait_s = max(forecasts, default=_PAUSE_S)
+    if asked.left_s < wait_s + _LEAST_S:
+        return False
+    time.sleep(wait_s)
+    return True
 
 
 def unanswered(error: Exception, *, notice_records: bool, question: str = "") -> ExternalAnswer:
@@ -200,7 +248,7 @@ def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) 
 
 def _search_request(asked: Retrieval, domain: str, persona: str | None, principal: Principal) -> SearchRequest:
     """Request more chunks if a threshold removes some, because our order is not that of the absolute signal."""
-    request, seconds = asked.request, max(asked.left_s, _LEAST_S)
+    request, seconds = asked.request, max(min(asked.left_s, asked.search_s), _LEAST_S)
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
     return SearchRequest(
         query=request.query,

@@ -306,9 +306,22 @@ class TestRetrieval:
         notice, *others = answer.json()["records"]
         assert notice["metadata"]["sources"] == ["rules"] and len(others) == 1
 
-    def test_a_search_longer_than_a_try_answers_a_repeated_request(self, client: TestClient, dify: FakeDify) -> None:
-        before = len(dify.requests)
-        dify.inject("delay", delay_s=1.0, endpoint="retrieve")
+    @staticmethod
+    def slowed(client: TestClient, monkeypatch: Any, seconds: float) -> list[Any]:
+        """Let every search take some seconds more; return the requests of the searches."""
+        engine = client.app.state.service.live.current.engine  # type: ignore[attr-defined]
+        search, asked = engine.search, []
+
+        def slow(request: Any) -> Any:
+            asked.append(request)
+            time.sleep(seconds)
+            return search(request)
+
+        monkeypatch.setattr(type(engine), "search", lambda _engine, request: slow(request))
+        return asked
+
+    def test_a_search_longer_than_a_try_answers_a_repeated_request(self, client: TestClient, monkeypatch: Any) -> None:
+        asked = self.slowed(client, monkeypatch, 1.0)
         refused = self.asked(client, path="/retrieval?deadline_s=0.2")
         assert (refused.status_code, refused.json()["error_code"]) == (503, 5030)
         assert refused.headers["retry-after"] == "1"
@@ -317,11 +330,10 @@ class TestRetrieval:
             if answer.status_code == 200:
                 break
         assert [record["metadata"]["source_id"] for record in answer.json()["records"]] == ["web"]
-        asked = [request for request in dify.requests[before:] if request.path.endswith("/retrieve")]
         assert len(asked) == 1, "the repeated request took up the search of the first"
 
-    def test_the_last_try_is_answered_whatever_happens(self, client: TestClient, dify: FakeDify) -> None:
-        dify.inject("delay", delay_s=5, endpoint="retrieve")
+    def test_the_last_try_is_answered_whatever_happens(self, client: TestClient, monkeypatch: Any) -> None:
+        self.slowed(client, monkeypatch, 3.0)
         path = "/retrieval?deadline_s=0.2&retries=1"
         assert self.asked(client, path=path).status_code == 503
         last = self.asked(client, path=path)
