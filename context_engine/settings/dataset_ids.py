@@ -11,6 +11,7 @@ import yaml
 
 from context_engine.errors import ConfigError
 
+_OF_A_STAGE: Final = frozenset({"connections", "dataset_ids"})
 _STAGE_IDS: Final = re.compile(r"^dataset_ids:[ \t]*(?:#.*)?\n(?=([ \t]+)\S)?", re.MULTILINE)
 
 
@@ -24,15 +25,15 @@ def with_dataset_ids(path: Path, ids: Mapping[str, str]) -> str:
         ids: source id -> dataset id; sources that already have ids in the file are left as they are.
 
     Raises:
-        ConfigError: the file cannot be read, or the ids have no place in it.
+        ConfigError: the file cannot be read, is of another kind, or the ids have no place in it.
     """
     try:
         text = path.read_text("utf-8-sig") if path.exists() else ""
         content = yaml.safe_load(text) or {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
-    if not isinstance(content, dict):
-        raise ConfigError("is neither a manifest nor a stage file", file=str(path))
+    if not isinstance(content, dict) or not ("sources" in content or content.keys() <= _OF_A_STAGE):
+        raise ConfigError("is neither a manifest nor a stage file: name one with --write-ids", file=str(path))
     text = text if not text or text.endswith("\n") else f"{text}\n"
     written, wanted = (_in_manifest if "sources" in content else _in_stage)(text, content, ids)
     if yaml.safe_load(written) != wanted:

@@ -153,6 +153,7 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
     """Run once and print the report; return whether every document is where it should be."""
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.core.protocols import ReportingSink, SinkReport
+    from context_engine.settings.dataset_ids import with_dataset_ids
     from context_engine.wiring.adapters import load_source_adapter
     from context_engine.wiring.embedded_base import in_embedded_base
     from context_engine.wiring.sinks import open_sink, sink_names
@@ -160,6 +161,8 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
     domain = context.setup.registry.domain(request.domain)
     load_source_adapter(request.to)  # an adapter that is not installed is the first problem to report
     specs = target_sources(request.domain, domain.sources, request.to, request.source_id, sink_names)
+    if request.write_ids is not None:
+        with_dataset_ids(request.write_ids, {})  # an unusable file is reported before anything is written
     models = context.setup.models(context.data_dir)
     sleep = noting_sleep(f"{request.to} (its rate limit, its indexing or an outage)")
     options = SinkOptions(dry_run=request.dry_run, repair=request.repair, sleep=sleep, tell=noting_once())
@@ -197,7 +200,7 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
 
 
 def _write_ids(request: _Request, ids: Mapping[str, str]) -> list[str]:
-    """Write dataset ids into the file that the operator named, if any; return what to tell of each.
+    """Write dataset ids into the file that the operator named, if any; return one line for each source.
 
     Raises:
         ConfigError: they cannot be written there; the message contains them.

@@ -26,7 +26,7 @@ JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class ResourceKind:
     """A kind of resource.
 
     Attributes:
@@ -57,7 +57,7 @@ def _record(call: Call, search_id: str) -> Reply:
 
 
 RESOURCES: Final = (
-    Readable(
+    ResourceKind(
         "domains",
         "What can be searched",
         "The domains and sources that you may search, and the personas.",
@@ -65,7 +65,7 @@ RESOURCES: Final = (
         TEXT,
         lambda call: domains(call, DomainsArguments()),
     ),
-    Readable(
+    ResourceKind(
         "document",
         "A document",
         "The current text of a document, by the domain and the `document_id` of a search result.",
@@ -73,7 +73,7 @@ RESOURCES: Final = (
         TEXT,
         _document,
     ),
-    Readable(
+    ResourceKind(
         "record",
         "The record of an answer",
         "What was recorded of an answer, by its `search_id`: the question, what was shown, the fate of each candidate.",
@@ -84,7 +84,7 @@ RESOURCES: Final = (
 )
 
 
-def resource_at(uri: str) -> tuple[Readable, tuple[str, ...]]:
+def resource_at(uri: str) -> tuple[ResourceKind, tuple[str, ...]]:
     """Return the kind of a resource and the decoded parts of its address.
 
     Raises:

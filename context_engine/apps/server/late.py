@@ -39,7 +39,7 @@ class LateSearches(Generic[T]):
         return sum(map(len, self._late.values()))
 
     def keep(self, key: Hashable, search: LateSearch[T], longest_s: float) -> None:
-        """Keep a search for the next request that is alike.
+        """Keep a search for the next request like its own.
 
         Args:
             key: of the caller and the whole request.

@@ -136,7 +136,7 @@ class NoticeCode(StrEnum):
     )
     DOCUMENTS_EMPTY = (
         "documents_empty",
-        "Documents in a dataset are empty and without metadata, and are none of this run.",
+        "A dataset has empty documents without metadata that do not belong to this run.",
         "count",
     )
     DOCUMENTS_OF_EARLIER_RELEASE = (

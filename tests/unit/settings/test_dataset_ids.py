@@ -86,6 +86,13 @@ def test_a_stage_file_keeps_what_it_has(tmp_path: Path) -> None:
     assert text.startswith(f'dataset_ids:  # of the test workspace\n    sops: ["{B}"]\n    web:')
 
 
+def test_the_file_of_connections_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "connections.yaml"
+    path.write_text("dify:\n  base_url: http://127.0.0.1:5001/v1\n")
+    with pytest.raises(ConfigError, match="neither a manifest nor a stage file"):
+        with_dataset_ids(path, {})
+
+
 def test_what_is_no_mapping_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     path.write_text("- a\n")

@@ -171,7 +171,7 @@ class FairQueue:
             return median(durations) if durations else 0.0
 
     def _forecast(self, key: Hashable) -> float:
-        """Return `expected` as far as it is trusted: for other datasets the mean of the trusted ones, else 0."""
+        """Return the seconds that decide who is refused: a trusted median, else the mean of all those, else 0."""
         known = self._medians.get(key)
         return sum(self._medians.values()) / max(len(self._medians), 1) if known is None else known
 

@@ -148,10 +148,10 @@ def test_a_broken_copy_is_refused_by_file_key_and_rule(
 
 
 def test_a_language_of_one_text_of_the_manifest_is_required_of_every_text(staged: dict[str, bytes]) -> None:
-    found = check_files(broken(staged, M, "zh_Hans: 上下文引擎}", "zh_Hans: 上下文引擎, ja_JP: エンジン}"))
-    missing = {(one.file, one.key) for one in found}
-    assert {one.rule for one in found} == {"required"}
-    assert all(one.key.endswith(".ja_JP") for one in found)
+    findings = check_files(broken(staged, M, "zh_Hans: 上下文引擎}", "zh_Hans: 上下文引擎, ja_JP: エンジン}"))
+    missing = {(finding.file, finding.key) for finding in findings}
+    assert {finding.rule for finding in findings} == {"required"}
+    assert all(finding.key.endswith(".ja_JP") for finding in findings)
     # the manifest's own other text, and a label, a help, an option and a description of each kind of file
     assert missing >= {
         (M, "description.ja_JP"),
@@ -164,7 +164,7 @@ def test_a_language_of_one_text_of_the_manifest_is_required_of_every_text(staged
         (G, "settings.access_token.label.ja_JP"),
     }
     assert (M, "label.ja_JP") not in missing
-    assert "manifest.yaml has texts in ja_JP" in str(found[0])
+    assert "manifest.yaml has texts in ja_JP" in str(findings[0])
 
 
 def test_an_empty_text_of_a_required_language_counts_as_missing(staged: dict[str, bytes]) -> None:

@@ -41,7 +41,7 @@ def test_what_a_reviewer_needs_is_asked_for(
     assert old in text
     files = {**accepted, path: text.replace(old, new).encode()}
     assert check_files(files) == ()
-    assert [(one.file, one.key, one.rule) for one in check_files(files, marketplace=True)] == [
+    assert [(finding.file, finding.key, finding.rule) for finding in check_files(files, marketplace=True)] == [
         (path, key, "marketplace")
     ]
 
@@ -60,7 +60,7 @@ def test_what_a_reviewer_needs_is_asked_for(
 def test_files_of_a_developer_and_programs_are_refused(accepted: dict[str, bytes], path: str, content: bytes) -> None:
     files = {**accepted, path: content}
     assert check_files(files) == ()
-    assert [(one.file, one.rule) for one in check_files(files, marketplace=True)] == [(path, "marketplace")]
+    assert [(finding.file, finding.rule) for finding in check_files(files, marketplace=True)] == [(path, "marketplace")]
 
 
 def test_wheels_may_hold_programs(accepted: dict[str, bytes]) -> None:
@@ -80,5 +80,7 @@ def test_5000_files_are_the_most(accepted: dict[str, bytes]) -> None:
 )
 def test_requirements_need_a_published_range(accepted: dict[str, bytes], line: str, told: str) -> None:
     requirements = accepted["requirements.txt"].decode().replace("httpx>=0.28,<1", line)
-    found = check_files({**accepted, "requirements.txt": requirements.encode()}, marketplace=True)
-    assert [one.key for one in found if one.rule == "marketplace" and told in one.message] == ["httpx"]
+    findings = check_files({**accepted, "requirements.txt": requirements.encode()}, marketplace=True)
+    assert [finding.key for finding in findings if finding.rule == "marketplace" and told in finding.message] == [
+        "httpx"
+    ]
