@@ -1,0 +1,119 @@
+"""The parts of an answer: evidence, sentences with their quotes, verdicts and refusals."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Evidence(NamedTuple):
+    """A passage that an answer may quote.
+
+    Attributes:
+        label: "[1]", "[2]" ..., as a model and a reader see it.
+        text: the passage as it was shown and recorded, masked where the domain masks.
+        headings: the document's title, then the sections above the passage, outermost first.
+        rank: 1-based, in the order of the search.
+        absolute: [0, 1], the absolute signal of the search; None if unknown.
+        tier: 1 (system of record) to 5 (web); None if unknown.
+        effective_from: ISO date on which the passage came into force; None if unknown.
+    """
+
+    label: str
+    source_id: str
+    chunk_id: str
+    text: str
+    headings: tuple[str, ...]
+    rank: int
+    absolute: float | None
+    tier: int | None
+    effective_from: str | None
+
+
+class Quote(NamedTuple):
+    """A verbatim part of a passage: `text == evidence.text[start:end]`.
+
+    Attributes:
+        label: of the evidence.
+        start, end: characters of the evidence's text, 0-based, end exclusive.
+    """
+
+    label: str
+    start: int
+    end: int
+    text: str
+
+
+class Verdict(StrEnum):
+    """What the check found about a sentence.
+
+    SUPPORTED: its quotes hold everything it states. PARTLY: nothing contradicts it, and some of it is not in its
+    quotes. UNSUPPORTED: a quote contradicts it, or a number, date, modal, negation or name of it stands in no quote.
+    UNCITED: it cites nothing.
+    """
+
+    SUPPORTED = "supported"
+    PARTLY = "partly"
+    UNSUPPORTED = "unsupported"
+    UNCITED = "uncited"
+
+
+class Finding(NamedTuple):
+    """A reason for a verdict.
+
+    Attributes:
+        code: unknown_label, quote_not_found, number, date, currency, unit, modal, negation, name, condition, bound,
+            coverage ...
+        detail: the words concerned, in a sentence for people.
+    """
+
+    code: str
+    detail: str
+
+
+class Sentence(NamedTuple):
+    """A sentence of an answer.
+
+    Attributes:
+        text: without citation labels.
+        quotes: what it rests on; a quote of its lead-in, table heads or condition stands before the quote itself.
+        coverage: [0, 1], the share of the sentence's information that its quotes hold; 1.0 for a verbatim sentence.
+        findings: why the verdict is not SUPPORTED; empty otherwise.
+    """
+
+    text: str
+    quotes: tuple[Quote, ...]
+    verdict: Verdict
+    coverage: float
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The cited labels, each once, in order."""
+        return tuple(dict.fromkeys(quote.label for quote in self.quotes))
+
+
+class Refusal(NamedTuple):
+    """Why there is no answer.
+
+    Attributes:
+        code: no_match, out_of_scope, incomplete, no_sentence, unsupported, no_subject, cost_limit ...
+        message: what is missing and what to do, in one or two sentences for people.
+    """
+
+    code: str
+    message: str
+
+
+class Extraction(NamedTuple):
+    """The sentences that answer a question, or the reason why there are none.
+
+    Attributes:
+        wants: what the question asks for: duration, amount, number, date, role, place, definition, rule (yes or no),
+            list, reason, steps, fact ...
+        sentences: best first; at least one, or a refusal.
+    """
+
+    wants: str
+    sentences: tuple[Sentence, ...]
+    refusal: Refusal | None
