@@ -17,6 +17,7 @@ import click
 
 from context_engine import errors
 from context_engine.adapters.sources.dify import DifySettings
+from context_engine.adapters.sources.postgres import PostgresSettings
 from context_engine.apps.cli import main as command_line
 from context_engine.apps.server.problems import TYPE_PREFIX, kinds
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
@@ -46,6 +47,8 @@ _GROUPS = {
     "index": "How documents are cut and indexed: a change takes effect with the next ingestion. A domain may set them.",
     "limits": "Of the deployment; a domain may set them.",
     "models": "Opened with the engine: one set for all searches, from files, variables or the pipeline config.",
+    "answers": "Of the deployment; a domain may set them, and a request may only be stricter.",
+    "cost": "Of the deployment; a domain may set `cost_limit_request`, `cost_limit_job` and `cost_limit_domain_day`.",
     "privacy": "Of the deployment, off unless set; a domain may set `mask_contexts` and `mask_stored_queries`. The key "
     "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
     "audit": "Of the deployment; a domain may set `audit_query` and `audit_retention_days`. Where the ledger is and "
@@ -75,7 +78,9 @@ def manifest_page() -> str:
         "A manifest is one YAML file a domain: what knowledge exists, how authoritative it is and where it is found."
     )
     dify = _tables("Settings of a Dify source", DifySettings.model_json_schema())
-    return _page("Manifests", intro, *dict.fromkeys([*_tables("Domain", DomainSpec.model_json_schema()), *dify]))
+    postgres = _tables("Settings of a source in PostgreSQL", PostgresSettings.model_json_schema())
+    domain = _tables("Domain", DomainSpec.model_json_schema())
+    return _page("Manifests", intro, *dict.fromkeys([*domain, *dify, *postgres]))
 
 
 def access_page() -> str:

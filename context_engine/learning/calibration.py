@@ -1,4 +1,4 @@
-"""Calibrate a store: compare the signal of its own sentences with that of off-topic questions, part by part.
+"""Calibrate a store: compare the signals of its own sentences with those of off-topic questions, part by part.
 
     with LocalBase.open(path) as base:
         calibrate(base, domain)
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -34,6 +34,7 @@ from context_engine.core.protocols import Calibratable
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
+from context_engine.core.ranking.near_miss import near_miss_threshold
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated
 from context_engine.core.text import terms
@@ -177,23 +178,27 @@ def _calibrated(
     reader = _SignalReader(store, domain, settings, part)
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE if part.scorer_id else 1) as threads:
-        signals = CalibrationSignals(
-            own=[signal for signal in threads.map(reader.best_beside, questions.own) if signal is not None],
-            answered=list(threads.map(reader.best, (*questions.headings, *questions.judged))),
-            outside=list(threads.map(reader.best, questions.outside)),
-        )
-    if len(signals.own) < _LEAST_SENTENCES:
+        own = [signals for signals in threads.map(reader.best_beside, questions.own) if signals is not None]
+        answered = list(threads.map(reader.best, (*questions.headings, *questions.judged)))
+        outside = list(threads.map(reader.best, questions.outside))
+    if len(own) < _LEAST_SENTENCES:
         return None
-    threshold, strong = calibrated(signals, by_vectors=bool(part.scorer_id))
+    by_vectors = bool(part.scorer_id)
+    absolute, evidence = (
+        CalibrationSignals(*([signals[index] for signals in of] for of in (own, answered, outside)))
+        for index in range(len(_Signals._fields))
+    )
+    threshold, strong = calibrated(absolute, by_vectors=by_vectors)
     return ScopeCalibration(
         threshold=threshold,
         strong=strong,
         signal=SIGNAL_VERSION,
         model_id=part.scorer_id,
-        own=len(signals.own) + len(questions.headings),
+        own=len(own) + len(questions.headings),
         judged=len(questions.judged),
-        outside=len(signals.outside),
+        outside=len(outside),
         chunks=part.chunks,
+        near_miss=near_miss_threshold(evidence, by_vectors=by_vectors),
     )
 
 
@@ -203,6 +208,13 @@ _MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time of the answers; the signal does not depend on it."""
 
 
+class _Signals(NamedTuple):
+    """The best absolute relevance and the best evidence among the candidates of a question."""
+
+    absolute: float
+    evidence: float
+
+
 class _SignalReader:
     """Searches the sources of a domain, at least one, in one part of a store. Safe for several threads."""
 
@@ -210,19 +222,19 @@ class _SignalReader:
         self._store, self._domain, self._settings, self._part = store, domain, settings, part
         self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
 
-    def best(self, question: str) -> float:
-        """Return the best absolute relevance among the candidates of a question, 0 without any."""
-        return max((signal for _, signal in self._signals(question)), default=0.0)
+    def best(self, question: str) -> _Signals:
+        """Return the best signals among the candidates of a question, 0 without any."""
+        return _best(signals for _, signals in self._signals(question)) or _Signals(0.0, 0.0)
 
-    def best_beside(self, sentence: str) -> float | None:
-        """Return the best absolute relevance among the texts that do not contain the sentence.
+    def best_beside(self, sentence: str) -> _Signals | None:
+        """Return the best signals among the texts that do not contain the sentence.
 
         None if all candidates contain it, because a stock phrase says nothing about the rest of the store.
         """
-        return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
+        return _best(signals for text, signals in self._signals(sentence) if not _repeats(text, sentence))
 
-    def _signals(self, question: str) -> Iterator[tuple[str, float]]:
-        """Yield the text of each candidate with its signal, for each wording of the question."""
+    def _signals(self, question: str) -> Iterator[tuple[str, _Signals]]:
+        """Yield the text of each candidate with its signals, for each wording of the question."""
         prepared = prepared_query(question, self._domain.glossary, self._settings, None)
         query = SourceQuery(
             text=prepared.text,
@@ -237,8 +249,15 @@ class _SignalReader:
         candidates, _ = pool([(spec, answer)], self._analysed)
         statistics = {} if searched.statistics is None else {spec.id: searched.statistics}
         for wording in (prepared.words or question, *variants(prepared)):
-            for candidate, signal in zip(candidates, measure(wording, candidates, statistics).absolute, strict=True):
-                yield candidate.chunk.content, signal
+            measured = measure(wording, candidates, statistics)
+            for candidate, *signals in zip(candidates, measured.absolute, measured.evidence, strict=True):
+                yield candidate.chunk.content, _Signals(*signals)
+
+
+def _best(signals: Iterable[_Signals]) -> _Signals | None:
+    """Return the best of each signal; None without any."""
+    all_signals = list(signals)
+    return _Signals(*map(max, zip(*all_signals))) if all_signals else None
 
 
 def _repeats(text: str, sentence: str) -> bool:

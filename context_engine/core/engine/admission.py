@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine.sanitize_chunk import (
@@ -181,7 +181,10 @@ def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) ->
     """Return the calibration of an answer; an unusable one counts as unknown, with a notice."""
     calibration: Any = answer.calibration
     if calibration is None or (
-        isinstance(calibration, ScopeCalibration) and _is_share(calibration.threshold) and _is_share(calibration.strong)
+        isinstance(calibration, ScopeCalibration)
+        and _is_share(calibration.threshold)
+        and _is_share(calibration.strong)
+        and _is_evidence(calibration.near_miss)
     ):
         return calibration
     notices.append(_unusable("calibration", calibration, source_id))
@@ -366,3 +369,7 @@ def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
             kept.append(score if value is score.value else score._replace(value=value))
         changed = changed or value is None or value is not score.value
     return chunk._replace(scores=tuple(kept)) if changed else chunk
+
+
+def _is_evidence(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and 0.0 <= value < inf)

@@ -28,6 +28,7 @@ class ScopeCalibration:
         judged: questions with judged answers that were used.
         outside: off-topic questions that were used.
         chunks: the number of chunks in the domain's sources at that time.
+        near_miss: the best evidence below which a question is a near miss, [0, inf); None if it was not measured.
     """
 
     threshold: float
@@ -38,6 +39,7 @@ class ScopeCalibration:
     judged: int = 0
     outside: int = 0
     chunks: int = 0
+    near_miss: float | None = None
 
 
 class ScopeThreshold(NamedTuple):

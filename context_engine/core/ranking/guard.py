@@ -208,8 +208,8 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
     names, names_too = _names(first), _names(second)
     if (
         not (lost | gained).isdisjoint({*(names - names_too), *(names_too - names)})
-        or _negated(lost, gained)
-        or _negated(gained, lost)
+        or negated(lost, gained)
+        or negated(gained, lost)
     ):
         return False
     return (lost & gained) <= STOP_WORDS
@@ -271,7 +271,7 @@ def _surplus(run: Sequence[str], other: Sequence[str]) -> Iterable[str]:
     return once.difference(other) if len(once) == len(run) else Counter(run) - Counter(other)
 
 
-def _negated(plain: set[str], contrary: set[str]) -> bool:
+def negated(plain: set[str], contrary: set[str]) -> bool:
     """Return whether a word of one set is a word of the other with a negating prefix."""
     return any(
         word.removeprefix(prefix) in plain and len(word) > len(prefix) + 3
@@ -279,6 +279,15 @@ def _negated(plain: set[str], contrary: set[str]) -> bool:
         if word.startswith(NEGATING_PREFIXES)
         for prefix in NEGATING_PREFIXES
     )
+
+
+def names(text: str) -> frozenset[str]:
+    """Return the words written as names inside the sentences of a text: with a capital (Market Risk), as a code (KYC).
+
+    >>> sorted(names("The Board reports to Group Compliance about KYC."))
+    ['board', 'compliance', 'group', 'kyc']
+    """
+    return _codes([text]) | frozenset(_names([text]))
 
 
 def _without(units: list[tuple[tuple[str, str], str]], shared: Counter[tuple[str, str]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import chain, compress, count
+from itertools import chain, compress, count, pairwise
 from math import fsum, log
 from typing import Final, NamedTuple
 
@@ -70,6 +70,13 @@ SCATTERED: Final = 0.5
 """Credit of a term that is close to no other: of off-topic questions .5 turns away 92 %, 1 turns away 86 % (at 98.5 %
 of questions in scope kept, mean of six collections)."""
 
+JOINT_EXPONENT: Final = 0.75
+"""A long question asks for more than one text tells: its information counts by this power. See
+tests/benchmarks/bench_near_miss.py."""
+
+_IN_LABEL: Final = 0.5
+"""Credit in `joint` of a term that only the label holds."""
+
 COVERAGE_EXPONENT: Final = 0.75
 """Spreads the low end of coverage, so that the default threshold 0.15 drops no more right answers than it did with
 plain idf-weighted coverage."""
@@ -84,10 +91,13 @@ class LexicalScores(NamedTuple):
     Attributes:
         score: BM25 over the pool, [0, inf); comparable within this pool only.
         coverage: share of the question's information that the text holds, [0, 1]; comparable across pools.
+        joint: how much of the question's information the text holds together and dwells on, [0, inf); comparable
+            within a collection.
     """
 
     score: list[float]
     coverage: list[float]
+    joint: list[float]
 
 
 class _Matches(NamedTuple):
@@ -125,6 +135,10 @@ def lexical_scores(
     term; 1/2 for a term that stands alone in the text; 0 for a missing term. Query words that stand close together show
     that a text is about the question; scattered words merely occur (term proximity: Tao and Zhai, SIGIR 2007).
 
+    joint = (sum of rarity(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the terms, plus half
+    the lesser rarity of both terms for each pair of neighbours in the question that are neighbours in the text)
+    / (sum of rarity(t)) ** 0.75. A term that only the label holds counts half its rarity.
+
     Args:
         labels: label of each text (title, headings, document id). In the score a code or a clause number in it counts
             fully and a word little: the titles of long documents match too much.
@@ -139,29 +153,60 @@ def lexical_scores(
     """
     singles = term_weights(query)
     if not singles or not texts:
-        return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
+        return LexicalScores(*([0.0] * len(texts) for _ in LexicalScores._fields))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     matched = _matches(texts, labels, singles, pairs)
     terms_held = [{**counts, **head} if head else counts for counts, head in zip(matched.counts, matched.heads)]
     information = rarity(singles, terms_held, statistics)
     total = fsum(information.values())  # exact: the same on every version of Python, in every order
     coverage = [(_held(information, *match) / total) ** COVERAGE_EXPONENT for match in zip(*matched)]
-    return LexicalScores(_scores(texts, matched, singles, pairs), coverage)
+    norms = _norms(texts)
+    joint = _joint(norms, matched, information, _pair_information(terms(query), information))
+    return LexicalScores(_scores(norms, matched, singles, pairs), coverage, joint)
+
+
+def _norms(texts: Sequence[AnalysedText]) -> list[float]:
+    """Return k1 * (1 - b + b * length / mean length) of each text."""
+    lengths = [text.reading.length for text in texts]
+    mean = sum(lengths) / len(texts) or 1.0
+    return [K1 * (1 - B + B * length / mean) for length in lengths]
+
+
+def _pair_information(query_terms: list[str], information: Mapping[str, float]) -> dict[str, float]:
+    """Return half the lesser rarity of both terms, for each pair of neighbours in the query."""
+    return {
+        pair: BIGRAM_WEIGHT * min(information[first], information[second])
+        for (first, second), pair in zip(pairwise(query_terms), bigrams(query_terms))
+        if first in information and second in information
+    }
+
+
+def _joint(
+    norms: Sequence[float], matched: _Matches, information: Mapping[str, float], pairs: Mapping[str, float]
+) -> list[float]:
+    scale = fsum(information.values()) ** JOINT_EXPONENT
+    joint: list[float] = []
+    for norm, counts, head in zip(norms, matched.counts, matched.heads, strict=True):
+        held = [
+            information[name] * tf * (K1 + 1) / (tf + norm) if name in information else pairs.get(name, 0.0)
+            for name, tf in counts.items()
+        ]
+        held += [_IN_LABEL * information[term] for term in head if term not in counts]
+        joint.append(fsum(held) / scale)
+    return joint
 
 
 def _scores(
-    texts: Sequence[AnalysedText], matched: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
+    norms: Sequence[float], matched: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
 ) -> list[float]:
     """Return BM25 over the pool plus the labels' share."""
     idf, in_labels = _idf({**pairs, **singles}, matched.counts), _idf(singles, matched.heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
-    lengths = [text.reading.length for text in texts]
-    mean, most = sum(lengths) / len(texts) or 1.0, K1 + 1
+    most = K1 + 1
     scores: list[float] = []
-    for length, counts, head in zip(lengths, matched.counts, matched.heads, strict=True):
-        norm = K1 * (1 - B + B * length / mean)
+    for norm, counts, head in zip(norms, matched.counts, matched.heads, strict=True):
         score = 0.0
         for term, tf in counts.items():
             score += idf[term] * tf * most / (tf + norm)

@@ -7,12 +7,13 @@ reranker's scores are then blended in."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp, isfinite, sqrt
+from math import exp, inf, isfinite, sqrt
 from typing import Final, NamedTuple
 
 from context_engine.core.models import NOTHING, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
+from context_engine.core.ranking.near_miss import evidence
 from context_engine.errors import RerankerError
 
 _MOST: Final = 700.0
@@ -65,6 +66,8 @@ class Measured(NamedTuple):
         absolute: [0, 1], comparable across pools; used for thresholds.
         by: the score kind that measured the undeclared candidates; "declared" if there were none.
         lexical, coverage: the engine's own scores of the undeclared candidates; empty if there were none.
+        evidence: how much of what is asked the candidate tells (`near_miss.evidence`); infinite if its source declared
+            relevance.
     """
 
     relevance: list[float]
@@ -72,6 +75,7 @@ class Measured(NamedTuple):
     by: str
     lexical: list[float]
     coverage: list[float]
+    evidence: list[float]
 
 
 def measure(
@@ -101,8 +105,9 @@ def measure(
     open_ = [index for index, value in enumerate(declared) if value is None]
     relevance = [value or 0.0 for value in declared]
     absolute = relevance.copy()
+    told = [inf] * len(candidates)
     if not open_:
-        return Measured(relevance, absolute, "declared", [], [])
+        return Measured(relevance, absolute, "declared", [], [], told)
     pool = [candidates[index] for index in open_]
     collections = [statistics.get(candidate.spec.id) for candidate in pool]
     lexical = lexical_scores(
@@ -117,9 +122,11 @@ def measure(
     for index, share, signal in zip(open_, normalise_pool(values), signals):
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
+    for index, candidate, joint in zip(open_, pool, lexical.joint):
+        told[index] = evidence(joint, candidate.chunk.score(ScoreKind.COSINE))
     if known is not None:
         relevance = list(known)
-    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage)
+    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage, told)
 
 
 def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import floor, fsum
+from math import floor, fsum, inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -116,11 +116,15 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
     own = (_BY_VECTORS if by_vectors else _BY_WORDS) * quantile(signals.own, _OWN_BELOW)
     outside = quantile(signals.outside, _OUTSIDE_BELOW)
     threshold = own if own <= outside else (own + outside) / 2.0
-    if answered := sorted(signals.answered):
-        threshold = min(threshold, answered[int(_ANSWERED_BELOW * len(answered))])
-    threshold = _floored(threshold)
+    threshold = rounded_down(min(threshold, lowest_answered(signals)))
     # The median is never below the threshold, which is at most the share of a lower quantile.
-    return threshold, _floored(quantile(signals.own, _STRONG_ABOVE))
+    return threshold, rounded_down(quantile(signals.own, _STRONG_ABOVE))
+
+
+def lowest_answered(signals: CalibrationSignals) -> float:
+    """Return the signal that 98 of 100 questions that the base is known to answer reach; infinity without any."""
+    answered = sorted(signals.answered)
+    return answered[int(_ANSWERED_BELOW * len(answered))] if answered else inf
 
 
 def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibration | None:
@@ -131,7 +135,8 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
 
         threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
 
-    each rounded down to three decimals. The counts of questions and chunks are summed.
+    each rounded down to three decimals, and likewise for near misses if every partition has that value. The counts of
+    questions and chunks are summed.
 
     >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
     >>> mean_calibration(parts).threshold
@@ -142,10 +147,12 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
 
     def mean(values: Sequence[float]) -> float:
         weighted = fsum(calibration.chunks * value for calibration, value in zip(calibrations, values, strict=True))
-        return _floored(weighted / sum(calibration.chunks for calibration in calibrations))
+        return rounded_down(weighted / sum(calibration.chunks for calibration in calibrations))
 
+    near_misses = [calibration.near_miss for calibration in calibrations if calibration.near_miss is not None]
     return replace(
         calibrations[0],
+        near_miss=mean(near_misses) if len(near_misses) == len(calibrations) else None,
         threshold=mean([calibration.threshold for calibration in calibrations]),
         strong=mean([calibration.strong for calibration in calibrations]),
         **{
@@ -155,7 +162,7 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
     )
 
 
-def _floored(value: float) -> float:
+def rounded_down(value: float) -> float:
     """Round down to three decimals, so that a question with exactly that signal is in scope."""
     return floor(value * 1000.0 + 1e-9) / 1000.0
 

@@ -1,11 +1,11 @@
 """The embedded knowledge base: rows in SQLite, found by BM25 and by vectors."""
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.source import LocalSource
 from context_engine.adapters.sources.local.stats import BaseStats, PartitionStats, SourceStats
 from context_engine.adapters.sources.local.verify import VerifyReport
 from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.adapters.sources.stores.options import SearchOptions
 
 __all__ = [
     "BaseStats",

@@ -13,10 +13,11 @@ from context_engine.adapters.sources.local import adapter_store, adapter_switche
 from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import Viewer
-from context_engine.adapters.sources.local.view import View, canonical, decode
+from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.stores.chunk_rows import canonical, decode
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -16,15 +16,17 @@ from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
 from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.embedding import QueryVectors
 from context_engine.adapters.sources.local.holdings import Holdings
-from context_engine.adapters.sources.local.options import SearchOptions, kind_of
-from context_engine.adapters.sources.local.partitions import Place, PlacementCheck
+from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
-from context_engine.adapters.sources.local.search import Scope, answers, best_of
-from context_engine.adapters.sources.local.vector_form import shortened
+from context_engine.adapters.sources.local.search import answers, best_of
 from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
+from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.query_vectors import QueryVectors
+from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import (
     AccessScope,

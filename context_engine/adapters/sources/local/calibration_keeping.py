@@ -13,13 +13,14 @@ from context_engine.adapters.sources.local import calibrations, schema
 from context_engine.adapters.sources.local.adapter_switches import scorer_of
 from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.embedding import QueryVectors
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.search import best_of
-from context_engine.adapters.sources.local.view import View, decode
+from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.options import SearchOptions
+from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.core.models import (
     AccessScope,
     CalibrationPart,

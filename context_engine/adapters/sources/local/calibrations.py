@@ -19,7 +19,7 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 
 _MOST_CHANGE: Final = 0.2  # share of the chunks; beyond it the threshold may no longer fit
 _KEY: Final = "domain, model_id, partition_key"
-_COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks"
+_COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks, near_miss"
 _LIVE: Final = "FROM documents JOIN sources USING (source_key) WHERE removed IS NULL"
 _AMONG: Final = "IN (SELECT value FROM json_each(?))"
 
@@ -71,27 +71,12 @@ def replace(
                 return
             connection.executemany(f"DELETE FROM calibrations WHERE ({_KEY}) = (?, ?, ?)", outdated)
             for part in stored:
-                calibration = part.calibration
-                values = (
-                    calibration.threshold,
-                    calibration.strong,
-                    calibration.signal,
-                    calibration.model_id,
-                    calibration.own,
-                    calibration.judged,
-                )
+                values = [getattr(part.calibration, name) for name in _COLUMNS.split(", ")]
+                row = (part.domain, part.partition, *values, part.base_chunks, part.last_rid)
                 connection.execute(
                     f"INSERT INTO calibrations(domain, partition_key, {_COLUMNS}, base_chunks, last_rid)"
-                    f" VALUES ({', '.join('?' * 12)})",
-                    (
-                        part.domain,
-                        part.partition,
-                        *values,
-                        calibration.outside,
-                        calibration.chunks,
-                        part.base_chunks,
-                        part.last_rid,
-                    ),
+                    f" VALUES ({', '.join('?' * len(row))})",
+                    row,
                 )
     finally:
         connection.close()
@@ -149,8 +134,9 @@ def extent_of(
 
 
 def outdated(connection: sqlite3.Connection, stored: StoredCalibration, sources: Sequence[str]) -> bool:
-    """Return whether the signal of a calibration changed, or a fifth of its partition or of its sources there."""
-    if stored.calibration.signal != SIGNAL_VERSION:
+    """Return whether a calibration lacks a value or is of another signal, or a fifth of its partition or of its sources
+    there changed."""
+    if stored.calibration.signal != SIGNAL_VERSION or stored.calibration.near_miss is None:
         return True
     now = extent_of(connection, sources, stored.partition)
     left = extent_of(connection, sources, stored.partition, up_to=stored.last_rid)

@@ -8,11 +8,19 @@ from typing import Final, NamedTuple
 
 from tantivy import DocAddress, Occur, Query
 
-from context_engine.adapters.sources.local.evidence import coverage, covered, evidence
+from context_engine.adapters.sources.local.evidence import coverage, evidence
 from context_engine.adapters.sources.local.evidence import scores as scores_of
-from context_engine.adapters.sources.local.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.stores.options import (
+    SearchOptions,
+    boosted,
+    covered,
+    kind_of,
+    lifted,
+    merged,
+    ranked,
+)
 from context_engine.core.models import Score, ScoreKind
 
 _CLEARLY: Final = 0.5

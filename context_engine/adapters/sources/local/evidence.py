@@ -10,19 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import log
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tantivy import Occur, Query, Searcher
 
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.view import View
-
-COVERAGE_EXPONENT: Final = 0.3
-"""Exponent of the covered share of the question; .25 to .33 measured alike."""
-_EVIDENCE: Final = 4.0
-"""Evidence beyond ln(1 + N), as a multiple of it, at which the text is fully trusted; 3.5 to 5 measured alike."""
-_WHOLE: Final = 4
-"""Exponent of the best hit's share: a share of .84 gives a trust of one half."""
+from context_engine.adapters.sources.stores.options import covered, trust
 
 
 class Evidence(NamedTuple):
@@ -69,35 +63,6 @@ def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, f
     """
     shares = scores(view, view.once(("shares", query), lambda: _shares(view.searcher, query)), rids)
     return {rid: min(share, 1.0) for rid, share in shares.items()}
-
-
-def covered(score: float, share: float) -> float:
-    """Return score * share ** COVERAGE_EXPONENT.
-
-    >>> round(covered(8.0, 1 / 1024), 6)
-    1.0
-    """
-    return float(score * share**COVERAGE_EXPONENT)
-
-
-def trust(best: float, chunks: int, share: float) -> float:
-    """Return the trust in a base's text for one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, share ** 4).
-
-    A BM25 score is the log odds that a text's words give for it (Robertson and Zaragoza 2009), and ln N is about the
-    log odds against any one of N texts: the best hit is worth best / ln N words that no other text has. If that is low,
-    the question uses other words than the texts, and the best hit is best by chance. A short question cannot score
-    high, so a best hit that covers all of it is trusted too.
-
-    Args:
-        best: the highest BM25 score, >= 0.
-        chunks: N, the number of texts, >= 1.
-        share: of the question covered by the best hit, [0, 1].
-
-    >>> [round(trust(best, 999, 0.5), 2) for best in (6.9, 13.8, 20.7, 34.5)]
-    [0.06, 0.25, 0.5, 1.0]
-    """
-    beyond = (best / log(1 + max(chunks, 1)) - 1.0) / _EVIDENCE
-    return min(max(beyond, share**_WHOLE), 1.0)
 
 
 def _shares(searcher: Searcher, query: TextQuery) -> Query:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.partitions import PlacementCheck, SourcePlace
+from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
-from context_engine.adapters.sources.local.view import decode, fetched
+from context_engine.adapters.sources.local.view import fetched
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.core.models import AccessScope, Chunk
 from context_engine.errors import StoreError
 

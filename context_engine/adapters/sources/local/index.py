@@ -11,10 +11,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from stat import S_IMODE
 from tempfile import gettempdir, mkdtemp
@@ -22,10 +21,9 @@ from typing import Any, Final, NamedTuple
 
 import tantivy
 
-from context_engine.core.chunking.strategy import BOOKKEEPING_KEYS
+from context_engine.adapters.sources.stores.index_text import IndexText, index_texts, written_words
 from context_engine.core.models import Chunk
-from context_engine.core.query.spelling import is_offered
-from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens
+from context_engine.core.text import ANALYSER_VERSION, bigrams, terms
 from context_engine.errors import StoreError
 
 INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
@@ -107,37 +105,25 @@ def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterat
     the headings of its chunks, but has no source, so no search of a source finds it, unless the document is only
     headings. Its body is filler of the document's mean length: an empty one would lower BM25's mean length.
     """
-    texts = [terms(row.chunk.content) for row in rows]
-    headings = [_words(_joined((row.chunk.title, row.chunk.section, *row.chunk.heading_path))) for row in rows]
-    bare = [
-        row.chunk.metadata.get("is_heading") is True or above.issuperset(body)
-        for row, above, body in zip(rows, headings, texts)
-    ]
-    sections: dict[Hashable, list[int]] = {}
-    for place, row in enumerate(rows):
-        sections.setdefault(row.chunk.heading_path or row.chunk.section or place, []).append(place)
-    first = {place: places[0] for places in sections.values() for place in places}
-    section_texts = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
-    filler = [_NOTHING] * _mean([len(text) for text, alone in zip(texts, bare) if not alone])
-    for place, row in enumerate(rows):
+    texts = index_texts([row.chunk for row in rows])
+    filler = [_NOTHING] * _mean([len(text.body) for text in texts if not text.bare])
+    only_headings = all(text.bare for text in texts)
+    sections: dict[int, list[str]] = {}
+    for text in texts:
+        sections.setdefault(text.first, []).extend(text.body)
+    for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
         out = tantivy.Document()
         out.add_unsigned("rid", row.rid)
         out.add_unsigned("doc", doc_key)
-        out.add_unsigned("group", rows[first[place]].rid)
-        if place in section_texts:
-            out.add_text("section", " ".join(section_texts[place]))
-        if not bare[place] or all(bare):
+        out.add_unsigned("group", rows[text.first].rid)
+        if place in sections:
+            out.add_text("section", " ".join(sections[place]))
+        if not text.bare or only_headings:
             out.add_unsigned("source", source_key)
-        _add_fields(out, row, headings[place], bare=bare[place])
-        out.add_text(WORDS, " ".join(_written_words(row.chunk)))
-        _add_text(out, filler if bare[place] else texts[place])
+        _add_fields(out, row, text)
+        out.add_text(WORDS, " ".join(written_words(row.chunk)))
+        _add_text(out, filler if text.bare else text.body)
         yield out
-
-
-def _written_words(chunk: Chunk) -> list[str]:
-    """Return the distinct words of a chunk and its headings that may be suggested for a misspelt word."""
-    written = tokens(_joined((chunk.title, chunk.section, *chunk.heading_path, chunk.content)))
-    return sorted(word for word in frozenset(written) if is_offered(word))
 
 
 def _mean(lengths: Sequence[int]) -> int:
@@ -149,7 +135,7 @@ def _add_text(out: tantivy.Document, body: list[str]) -> None:
     out.add_text("pairs", " ".join(bigrams(body)))
 
 
-def _add_fields(out: tantivy.Document, row: IndexRow, headings: frozenset[str], *, bare: bool) -> None:
+def _add_fields(out: tantivy.Document, row: IndexRow, text: IndexText) -> None:
     chunk = row.chunk
     for attribute in row.attributes:
         out.add_unsigned("attr", attribute)
@@ -157,12 +143,9 @@ def _add_fields(out: tantivy.Document, row: IndexRow, headings: frozenset[str], 
         out.add_unsigned("from_day", chunk.effective_from.toordinal())
     if chunk.effective_to is not None:
         out.add_unsigned("to_day", chunk.effective_to.toordinal())
-    about = {key: value for key, value in chunk.metadata.items() if key not in BOOKKEEPING_KEYS}
-    text = chunk.content if bare else None
-    head = headings | _words(_joined((chunk.document_id, chunk.doc_type, text, *_leaves(about))))
-    out.add_text("title", " ".join(headings))
+    out.add_text("title", " ".join(text.title))
     out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
-    out.add_text("head", " ".join(head))
+    out.add_text("head", " ".join(text.head))
 
 
 def _defined(names: Any) -> Iterator[str]:
@@ -225,26 +208,6 @@ def read_meta(path: Path) -> dict[str, Any]:
 def segments(meta: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of an index's segments, with which its file names begin."""
     return frozenset(str(segment["segment_id"]).replace("-", "") for segment in meta["segments"])
-
-
-def _joined(parts: Iterable[Any]) -> str:
-    return "\n".join(str(part) for part in parts if part not in (None, ""))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        for below in value.values():
-            yield from _leaves(below)
-    elif isinstance(value, list | tuple):
-        for below in value:
-            yield from _leaves(below)
-    elif not isinstance(value, bool):
-        yield value
-
-
-@lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(terms(text))
 
 
 def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.Searcher:

@@ -30,7 +30,6 @@ from context_engine.adapters.sources.local.partitions import (
     OPEN,
     Move,
     Partition,
-    Place,
     forget_derived,
     forget_empty,
     moves,
@@ -39,7 +38,9 @@ from context_engine.adapters.sources.local.partitions import (
     set_generation,
 )
 from context_engine.adapters.sources.local.schema import BaseState
-from context_engine.adapters.sources.local.view import decode, give_up
+from context_engine.adapters.sources.local.view import give_up
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.places import Place
 
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
-from context_engine.adapters.sources.local.options import SearchOptions, ranked
 from context_engine.adapters.sources.local.vector_parts import (
     AdaptedParts,
     Array,
@@ -21,6 +20,7 @@ from context_engine.adapters.sources.local.vector_parts import (
     VectorParts,
     mapped_lengths,
 )
+from context_engine.adapters.sources.stores.options import SearchOptions, ranked
 from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import StoreVersionMismatch
 

@@ -6,13 +6,13 @@ An index's statistics count all of its documents, so documents with different re
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
 from context_engine.adapters.sources.local.schema import BaseState
-from context_engine.core.models import AccessClass, AccessScope, Chunk, Classification, SourceSpec
-from context_engine.core.policy.access import access_class
+from context_engine.adapters.sources.stores.places import Place, SourcePlace
+from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
@@ -129,26 +129,6 @@ def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) 
 _MOST_REMEMBERED: Final = 1024
 
 
-class SourcePlace(NamedTuple):
-    """Who may read a source, according to the configuration.
-
-    Attributes:
-        rules: all of its access rules (`AccessPolicy.rules_of`), or "".
-        classification: the declared one.
-    """
-
-    rules: str = ""
-    classification: Classification = Classification.INTERNAL
-
-    def holds(self, claimed: Classification | None) -> AccessClass:
-        """Return the class of a document of the source."""
-        return access_class(self.rules, self.classification, claimed)
-
-
-Place = Callable[[str], SourcePlace | None]
-"""From a source's id to its place; None if unknown."""
-
-
 class Move(NamedTuple):
     """Documents in the wrong partition: those of one source with one claim.
 
@@ -161,17 +141,6 @@ class Move(NamedTuple):
     partition_key: int
     claimed: str
     holds: AccessClass
-
-
-def places(specs: Iterable[SourceSpec], rules_of: Callable[[str], str]) -> Place:
-    """Return the places of some sources."""
-    return {spec.id: SourcePlace(rules_of(spec.id), spec.classification) for spec in specs}.get
-
-
-def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
-    """Return the highest classification claimed by a chunk of a document, which is placed as a whole."""
-    claims = (chunk.classification for chunk in chunks if chunk.classification is not None)
-    return max(claims, key=lambda claim: claim.rank, default=None)
 
 
 def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None = None) -> Iterator[Move]:

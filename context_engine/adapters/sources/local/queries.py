@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA, WORDS
-from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import Expansion
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from context_engine.adapters.sources.local.vector_form import VectorForm, bytes_of
+from context_engine.adapters.sources.stores.vector_form import VectorForm, bytes_of
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 DATABASE: Final = "base.sqlite3"
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEND: Final = {
     sqlite3.SQLITE_BUSY: "try again when the other process is done",
@@ -116,10 +116,14 @@ CREATE TABLE adapter_switches(
 """The form of the vectors, and the adapters learnt for a domain; the last switch of a domain and a set of partitions
 determines which of its adapters is in force, or none."""
 
+_NEAR_MISS: Final = "ALTER TABLE calibrations ADD COLUMN near_miss REAL"
+"""The evidence below which a question is a near miss; NULL until the domain is calibrated again."""
+
 _UPGRADES: Final = {
-    1: (_VECTOR_TABLES, _PARTITIONS, _CLAIMED, _LEARNT),
-    2: (_PARTITIONS, _CLAIMED, _LEARNT),
-    3: (_LEARNT,),
+    1: (_VECTOR_TABLES, _PARTITIONS, _CLAIMED, _LEARNT, _NEAR_MISS),
+    2: (_PARTITIONS, _CLAIMED, _LEARNT, _NEAR_MISS),
+    3: (_LEARNT, _NEAR_MISS),
+    4: (_NEAR_MISS,),
 }
 """The scripts that upgrade the tables of each earlier version."""
 
@@ -208,7 +212,7 @@ def close_shared(root: Path, connection: sqlite3.Connection) -> None:
 
 def create(connection: sqlite3.Connection, state: BaseState) -> None:
     """Create the tables; the caller holds the transaction, so that a base is created completely or not at all."""
-    _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS, _LEARNT)
+    _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS, _LEARNT, _NEAR_MISS)
     connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import chain, groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
-from context_engine.adapters.sources.local.filters import (
-    ENGINE_FIELDS,
-    Pushdown,
-    Standing,
-    fields_held,
-    in_force,
-    relaxed,
-)
+from context_engine.adapters.sources.local.filters import IndexRows, fields_held, in_force, values_of
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
-from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.queries import both, constant
 from context_engine.adapters.sources.local.view import RowChunk, View, chunks_of_rows
+from context_engine.adapters.sources.stores.scope import Scope, pushed
 from context_engine.core.models import (
-    AccessScope,
     Chunk,
-    Filter,
     Notice,
     NoticeCode,
     ScopeCalibration,
@@ -37,34 +26,10 @@ from context_engine.core.models import (
     TermStatistics,
     UnknownWord,
 )
-from context_engine.core.policy.filters import matches, own_fields
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
 _MOST_HITS: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """The source to search, and the restrictions.
-
-    Attributes:
-        filters: conditions on the chunks; those on tier, type, trust and classification need `standing`, and are left
-            to the engine without it.
-        as_of: only chunks in force on that day.
-        constants: further fields that are the same for every chunk of the source (the domain).
-        standing: from a document's claims of authority to the fields that the engine sees.
-        access: of the caller; None admits everything.
-        place: where the source's documents belong; None if unknown.
-    """
-
-    source_id: str
-    filters: Filter | None = None
-    as_of: date | None = None
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    standing: Standing | None = None
-    access: AccessScope | None = None
-    place: SourcePlace | None = None
 
 
 class _FoundChunks(NamedTuple):
@@ -201,18 +166,9 @@ def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
 
 def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> Callable[[Chunk], bool] | None:
     """Add the filter to the clauses; return a test for the chunks found, or None if the index answers it exactly."""
-    filters, stand = scope.filters, scope.standing
-    assert filters is not None
-    constants = {**scope.constants, "source_id": scope.source_id, "source": scope.source_id}
-    if stand is None:
-        filters = relaxed(filters, ENGINE_FIELDS - constants.keys())
-    pushdown = Pushdown(view.connection, view.resolved, constants, stand)
-    clauses.append((Occur.Must, constant(pushdown.query(filters), 0.0)))
-
-    def test(chunk: Chunk) -> bool:
-        return matches(filters, {**own_fields(chunk), **(stand(chunk) if stand else {}), **constants})
-
-    return None if pushdown.exact else test
+    query, test = pushed(scope, IndexRows(), partial(values_of, view.connection), view.resolved)
+    clauses.append((Occur.Must, constant(query, 0.0)))
+    return test
 
 
 def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], top_k: int) -> list[_FoundChunks]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.partitions import SourcePlace
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.pushdown import standing_of
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
     Chunk,
     Examination,
@@ -24,7 +25,6 @@ from context_engine.core.models import (
     SourceSpec,
     notices_about,
 )
-from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Source
 from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
@@ -192,20 +192,10 @@ class LocalSource:
             filters=query.filters,
             as_of=query.as_of,
             constants={"domain": query.domain},
-            standing=self._standing if self._spec is not None else None,
+            standing=None if self._spec is None else partial(standing_of, self._spec),
             access=query.access,
             place=self._place,
         )
-
-    def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
-        assert self._spec is not None
-        authority = effective_authority(chunk, self._spec)
-        return {
-            "source_type": str(authority.source_type),
-            "tier": authority.tier,
-            "authority_tier": authority.tier,
-            "classification": str(authority.classification),
-        }
 
 
 def _shown(folder: Path) -> str:

@@ -18,14 +18,15 @@ from types import TracebackType
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
-from context_engine.adapters.sources.local.partitions import Place, SourcePlace, claimed_by, partition_key, touch
-from context_engine.adapters.sources.local.vector_form import VectorForm
-from context_engine.adapters.sources.local.view import encode
+from context_engine.adapters.sources.local.partitions import partition_key, touch
+from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
+from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.vector_form import VectorForm
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
-from context_engine.errors import InvalidRequest, StoreError
+from context_engine.errors import StoreError
 
 _log = logging.getLogger(__name__)
 
@@ -263,10 +264,7 @@ class BaseWriter:
             row = encode(chunk, document_id, version)
             if taken := self._taken(source_key, row.chunk_id):
                 if chunk.chunk_id:
-                    raise InvalidRequest(
-                        f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
-                        f"{taken[1]!r} already: give each chunk of a source a unique id"
-                    )
+                    raise id_taken(document_id, row.chunk_id, taken)
                 own = content_sha256("\0".join((document_id, version, str(number), chunk.content)))
                 row = encode(chunk._replace(chunk_id=own), document_id, version)
             self._connection.execute(

@@ -53,6 +53,25 @@ def test_the_formula_by_hand():
     assert found.coverage == pytest.approx([1.0, *(share**0.75 for share in alone)], rel=1e-12)
 
 
+def test_what_a_text_tells_together_by_hand():
+    found = lexical_scores("approval limit", POOL, [""] * 3, [base(approv=10, limit=40)] * 3)
+    mean = (5 + 6 + 3) / 3
+    approve, limit = log(1 + 1000 / 10), log(1 + 1000 / 40)
+    told = [
+        approve * weight(1, 5, mean) + limit * weight(1, 5, mean) + 0.5 * limit,  # the pair has the lesser rarity
+        limit * weight(2, 6, mean),
+        approve * weight(1, 3, mean),
+    ]
+    assert found.joint == pytest.approx([value / (approve + limit) ** 0.75 for value in told], rel=1e-12)
+
+
+def test_a_word_of_the_label_alone_tells_half():
+    known = [base(approv=10, limit=40)] * 2
+    without, labelled = lexical_scores("approval limit", ["A limit.", "A limit."], ["", "Approval"], known).joint
+    approve, limit = log(1 + 1000 / 10), log(1 + 1000 / 40)
+    assert labelled - without == pytest.approx(0.5 * approve / (approve + limit) ** 0.75, rel=1e-12)
+
+
 def test_a_word_nobody_has_counts_against_everybody():
     """A term that no text holds counts twice ln(1 + 2); of one that both hold, ln(1 + 2 / 2), half for it is alone."""
     found = lexical_scores("approval zeppelin", ["The approval.", "An approval."])
@@ -82,7 +101,7 @@ def test_a_query_without_terms_scores_nothing(query):
 
 
 def test_an_empty_pool():
-    assert lexical_scores("limit", []) == ([], [])
+    assert lexical_scores("limit", []) == ([], [], [])
     assert lexical_scores("limit", ["", " "]).coverage == [0.0, 0.0]
 
 

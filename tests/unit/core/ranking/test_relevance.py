@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import pairwise
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 
 import pytest
 from hypothesis import given
@@ -92,7 +92,7 @@ def test_declared_relevance_is_taken_at_its_word_in_both(candidates):
     given = candidates(
         ("a", TEXTS[3], Score(ScoreKind.RELEVANCE, 0.83), cosine(0.1)), ("b", TEXTS[0], Score(ScoreKind.RELEVANCE, 0.0))
     )
-    assert measure(QUERY, given) == ([0.83, 0.0], [0.83, 0.0], "declared", [], [])
+    assert measure(QUERY, given) == ([0.83, 0.0], [0.83, 0.0], "declared", [], [], [inf, inf])
 
 
 def test_beside_declared_ones_the_others_are_measured_among_themselves(candidates):

@@ -13,8 +13,8 @@ from context_engine.adapters.sources.local.matrix import (  # noqa: E402
     Matrices,
     Matrix,
 )
-from context_engine.adapters.sources.local.options import SearchOptions  # noqa: E402
 from context_engine.adapters.sources.local.vector_parts import AdaptedParts, VectorParts, mapped_lengths  # noqa: E402
+from context_engine.adapters.sources.stores.options import SearchOptions  # noqa: E402
 from context_engine.errors import StoreVersionMismatch  # noqa: E402
 
 ALL = SearchOptions()

@@ -24,14 +24,10 @@ from context_engine.adapters.sources.local import (  # noqa: E402
     adapter_switches,
 )
 from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
-from context_engine.adapters.sources.local.partitions import (  # noqa: E402
-    SourcePlace,
-    forget_derived,
-    forget_empty,
-    partitions,
-)
+from context_engine.adapters.sources.local.partitions import forget_derived, forget_empty, partitions  # noqa: E402
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
-from context_engine.adapters.sources.local.search import Scope  # noqa: E402
+from context_engine.adapters.sources.stores.places import SourcePlace  # noqa: E402
+from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402
     AccessScope,
     Chunk,

@@ -18,8 +18,8 @@ from context_engine.adapters.sources.local import LocalBase, SourceStats
 from context_engine.adapters.sources.local.index import INDEX_VERSION
 from context_engine.adapters.sources.local.reader import Pool
 from context_engine.adapters.sources.local.schema import connect, unusable
-from context_engine.adapters.sources.local.search import Scope
-from context_engine.adapters.sources.local.view import canonical
+from context_engine.adapters.sources.stores.chunk_rows import canonical
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
@@ -294,7 +294,7 @@ class TestStats:
         assert stats.sources == {"s1": SourceStats(2, 2), "s2": SourceStats(1, 1)}
         assert (stats.documents, stats.chunks) == (3, 3)
         assert (stats.generation, stats.index_generation, stats.lag) == (2, 2, 0)
-        assert (stats.schema_version, stats.analyser_version) == (4, INDEX_VERSION)
+        assert (stats.schema_version, stats.analyser_version) == (5, INDEX_VERSION)
         assert stats.bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         assert (stats.model_id, stats.dimension, stats.vector_form, stats.embedded, stats.cells) == (
             None,

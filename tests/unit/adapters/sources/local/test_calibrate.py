@@ -17,6 +17,7 @@ from context_engine.core.models import (
     Chunk,
     Decision,
     DomainSpec,
+    NoticeCode,
     Registry,
     SearchRequest,
     SearchResult,
@@ -86,6 +87,27 @@ def test_off_topic_questions_are_turned_away_and_own_ones_answered(house: LocalB
     answered = search(house, "Who approves a new product of the custody desk?", spec())
     assert answered.decision is Decision.ANSWERED
     assert answered.settings_in_force()["scope_threshold"] == {"value": found.threshold, "origin": "calibrated"}
+
+
+def test_a_question_of_the_same_trade_is_a_near_miss(house: LocalBase):
+    """Its words are in the rules, but none of the rules has many of them."""
+    (found,) = calibrate(house, spec())
+    assert found.near_miss is not None and found.near_miss > 0.0
+
+    def is_near_miss(query: str) -> bool:
+        result = search(house, query, spec(), scope_threshold=0.0)
+        assert result.decision is Decision.ANSWERED
+        return any(notice.code is NoticeCode.NEAR_MISS for notice in result.notices)
+
+    assert not is_near_miss("Who approves a new product of the custody desk?")
+    assert is_near_miss("Which canteen, parking space and training room may the custody staff book?")
+
+
+def test_a_calibration_without_near_misses_is_made_again(house: LocalBase, folder: Path):
+    (found,) = calibrate(house, spec())
+    with closing(sqlite3.connect(folder / "base.sqlite3")) as connection, connection:
+        connection.execute("UPDATE calibrations SET near_miss = NULL")
+    assert calibrate(house, spec()) == (found,)
 
 
 def test_it_is_kept_with_the_base_and_not_made_again(house: LocalBase, folder: Path):

@@ -22,9 +22,9 @@ from context_engine.adapters.sources.local.candidates import (
     _together,
     _whole,
 )
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import TextQuery, rows, text_query
 from context_engine.adapters.sources.local.view import RowChunk
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import Chunk, ScoreKind
 
 PLAIN = SearchOptions(section_weight=0.0, sibling_weight=0.0, neighbour_weight=0.0)

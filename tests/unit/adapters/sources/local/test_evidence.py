@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
-from context_engine.adapters.sources.local.evidence import trust
-from context_engine.adapters.sources.local.options import merged
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.stores.options import merged, trust
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Expansion, ScoreKind
 
 TERM = SearchOptions(section_weight=0.0, sibling_weight=0.0, pairs_weight=0.0)

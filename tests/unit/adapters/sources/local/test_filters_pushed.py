@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.filters import Pushdown, fields_held, relaxed, values_of
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.local.filters import IndexRows, fields_held, values_of
+from context_engine.adapters.sources.stores.pushdown import Pushdown, relaxed
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import And, Chunk, Condition, Filter, FilterOp, Not, Or
 from context_engine.core.policy.filters import matches, own_fields, parse_filter
 
@@ -241,7 +243,7 @@ def test_the_index_answers_all_but_what_differs_for_each_chunk(filled: LocalBase
     wanted = parse_filter(written)
     assert wanted is not None
     with filled._viewer.view() as view:
-        pushdown = Pushdown(view.connection, {}, {"domain": "NPA"})
+        pushdown = Pushdown(IndexRows(), partial(values_of, view.connection), {}, {"domain": "NPA"})
         pushdown.query(wanted)
     assert pushdown.exact is exact
 
@@ -249,7 +251,7 @@ def test_the_index_answers_all_but_what_differs_for_each_chunk(filled: LocalBase
 def test_the_queries_of_64_conditions_are_kept_and_then_dropped_together(filled: LocalBase) -> None:
     kept: dict[str, Any] = {}
     with filled._viewer.view() as view:
-        pushdown = Pushdown(view.connection, kept, {})
+        pushdown = Pushdown(IndexRows(), partial(values_of, view.connection), kept, {})
         for number in range(64):
             pushdown.query(Condition("year", FilterOp.EQ, number))
         assert len(kept) == 64

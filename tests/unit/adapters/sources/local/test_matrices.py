@@ -12,8 +12,8 @@ import numpy as np
 
 from context_engine.adapters.sources.local.cells import assigned, trained
 from context_engine.adapters.sources.local.matrix import Cells, Matrices, Matrix
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.stores.options import SearchOptions
 
 DIMENSION = 8
 ROWS = 90

@@ -9,8 +9,8 @@ import pytest
 
 from context_engine.adapters.sources.local.cells import assigned, trained
 from context_engine.adapters.sources.local.matrix import Cells, Matrix, _first
-from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.stores.options import SearchOptions
 
 RANDOM = np.random.default_rng(3)
 

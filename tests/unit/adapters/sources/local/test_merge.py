@@ -7,7 +7,7 @@ from inspect import signature
 import pytest
 
 from context_engine.adapters.sources.local.index_sync import IndexSync
-from context_engine.adapters.sources.local.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
+from context_engine.adapters.sources.stores.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
 from context_engine.core.models import ScoreKind, Settings
 from context_engine.errors import ConfigError
 

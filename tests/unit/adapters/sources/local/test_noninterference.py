@@ -18,9 +18,9 @@ from context_engine.adapters.sources.local import (
     evidence,
     search,
 )
-from context_engine.adapters.sources.local.partitions import places
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.adapters.sources.stores.places import places
 from context_engine.core.models import AccessScope
 from context_engine.testing import AccessContract, FakeEmbedder, FixedClock
 

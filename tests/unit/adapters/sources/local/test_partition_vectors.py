@@ -14,8 +14,9 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions
-from context_engine.adapters.sources.local.partitions import OPEN, Place, SourcePlace
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.local.partitions import OPEN
+from context_engine.adapters.sources.stores.places import Place, SourcePlace
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import AccessScope, Chunk, Classification, NoticeCode, Score, SourceAnswer
 from context_engine.testing.fakes import FakeEmbedder
 

@@ -13,7 +13,7 @@ import pytest
 
 from context_engine.adapters.embedders.local import Encoder, LocalEmbedder
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.local.embedding import QueryVectors
+from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import Chunk, SearchRequest, SourceQuery
 from context_engine.errors import EmbedderError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, LocalSource
-from context_engine.adapters.sources.local.partitions import SourcePlace, places
+from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.core.models import (
     Chunk,
     Classification,

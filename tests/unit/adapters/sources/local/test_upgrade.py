@@ -50,7 +50,8 @@ def test_a_writer_upgrades_it_and_keeps_all_that_was_there(older: Path) -> None:
     before = rows(older)
     with LocalBase(older, embedder=Silent(4)) as base:
         base.writer().close()
-        assert rows(older) == before
+        calibrations = [(*row, None) for row in before["calibrations"]]  # without the evidence of near misses
+        assert rows(older) == {**before, "calibrations": calibrations}
         found = base.stats()
         assert (found.schema_version, found.embedded, found.adapters) == (SCHEMA_VERSION, 4, ())
         assert base.verify().ok

@@ -9,8 +9,8 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
 from context_engine.adapters.sources.local.schema import Model
-from context_engine.adapters.sources.local.vector_form import encoded
 from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.stores.vector_form import encoded
 
 MODEL = Model("m", 2, "int8")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
-from context_engine.adapters.sources.local.embedding import passages
+from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.core.models import Chunk, Condition, Not, ScoreKind, SourceQuery
 from context_engine.errors import ConfigError, EmbedderError, StoreCorrupt, StoreVersionMismatch
 from context_engine.testing.fakes import FakeEmbedder

@@ -153,6 +153,7 @@ def test_a_base_of_the_version_before_keeps_floats(folder: Path) -> None:
             "ALTER TABLE embedding DROP COLUMN form",
             "DROP TABLE adapters",
             "DROP TABLE adapter_switches",
+            "ALTER TABLE calibrations DROP COLUMN near_miss",
             "PRAGMA user_version = 3",
         ):
             connection.execute(statement)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from context_engine.adapters.sources.local.vector_form import (
+from context_engine.adapters.sources.stores.vector_form import (
     FirstNumbers,
     bytes_of,
     encoded,

@@ -9,7 +9,8 @@ neighbours, windows of long texts, headings embedded with the text. A boost of t
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any
+from math import log
+from typing import Any, Final
 
 from context_engine.core.models import ScoreKind, ScoringSettings, Settings, VectorSettings
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
@@ -106,3 +107,42 @@ def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind
 def ranked(scores: Mapping[int, float]) -> list[int]:
     """Return the rows, best first; the older row first among equals."""
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+
+
+COVERAGE_EXPONENT: Final = 0.3
+"""Exponent of the covered share of the question; .25 to .33 measured alike."""
+
+_EVIDENCE: Final = 4.0
+"""Evidence beyond ln(1 + N), as a multiple of it, at which the text is fully trusted; 3.5 to 5 measured alike."""
+
+_WHOLE: Final = 4
+"""Exponent of the best hit's share: a share of .84 gives a trust of one half."""
+
+
+def covered(score: float, share: float) -> float:
+    """Return score * share ** COVERAGE_EXPONENT.
+
+    >>> round(covered(8.0, 1 / 1024), 6)
+    1.0
+    """
+    return float(score * share**COVERAGE_EXPONENT)
+
+
+def trust(best: float, chunks: int, share: float) -> float:
+    """Return the trust in a base's text for one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, share ** 4).
+
+    A BM25 score is the log odds that a text's words give for it (Robertson and Zaragoza 2009), and ln N is about the
+    log odds against any one of N texts: the best hit is worth best / ln N words that no other text has. If that is low,
+    the question uses other words than the texts, and the best hit is best by chance. A short question cannot score
+    high, so a best hit that covers all of it is trusted too.
+
+    Args:
+        best: the highest BM25 score, >= 0.
+        chunks: N, the number of texts, >= 1.
+        share: of the question covered by the best hit, [0, 1].
+
+    >>> [round(trust(best, 999, 0.5), 2) for best in (6.9, 13.8, 20.7, 34.5)]
+    [0.06, 0.25, 0.5, 1.0]
+    """
+    beyond = (best / log(1 + max(chunks, 1)) - 1.0) / _EVIDENCE
+    return min(max(beyond, share**_WHOLE), 1.0)

@@ -1,0 +1,124 @@
+"""The adapter `postgres`: a manifest's source over a store in a PostgreSQL server, for searching and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.stores.dry_sink import DrySink
+from context_engine.adapters.sources.stores.options import SearchOptions
+from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.vector_form import shortened
+from context_engine.core.models import SourceSpec
+from context_engine.core.protocols import Embedder, Sink
+from context_engine.errors import ConfigError, MissingExtra
+from context_engine.settings.messages import config_error
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.postgres.connection import Servers
+    from context_engine.adapters.sources.postgres.source import PostgresSource
+    from context_engine.adapters.sources.postgres.store import PostgresStore
+
+
+class PostgresSettings(BaseModel):
+    """The settings of a source in PostgreSQL, with their defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")] = Field(
+        "context_engine", description="The schema of the tables; sources with the same schema are ranked together."
+    )
+    read_from: Literal["primary", "standby"] = Field(
+        "primary", description="Which of the hosts in base_url searches ask first; a standby may lag behind."
+    )
+
+
+def check_postgres(spec: SourceSpec) -> PostgresSettings:
+    """Return the settings of a source.
+
+    Raises:
+        ConfigError: no connection, dataset ids, or an unusable setting.
+    """
+    where = f"sources.{spec.id}"
+    if spec.connection is None:
+        problem = "adapter 'postgres' needs a connection: name one of connections.yaml"
+        raise ConfigError(problem, key=f"{where}.connection")
+    if spec.dataset_ids:
+        raise ConfigError("adapter 'postgres' does not use this key: remove it", key=f"{where}.dataset_ids")
+    try:
+        return PostgresSettings.model_validate(dict(spec.settings))
+    except ValidationError as error:
+        first = config_error(error, dict(spec.settings), PostgresSettings, file="")
+        key = ".".join(part for part in (where, "settings", first.key) if part)
+        raise ConfigError(first.problem, key=key) from None
+
+
+@contextmanager
+def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
+    """Open the store of some sources for writing; its tables are created or migrated.
+
+    Raises:
+        ConfigError: the sources name several stores, or a connection is unusable.
+        StoreError: another process writes to the store.
+        SourceError: the server cannot be reached, or refuses.
+    """
+    stores = {(spec.connection, check_postgres(spec).schema_name) for spec in specs}
+    if len(stores) > 1:
+        raise ConfigError("sources in several schemas or databases: write them one by one with --source")
+    servers = _servers(specs[0], context)
+    try:
+        if options.dry_run:
+            from context_engine.adapters.sources.postgres.store import stored_documents
+
+            yield DrySink(partial(stored_documents, servers))
+            return
+        from context_engine.adapters.sources.postgres.sink import PostgresSink
+
+        embedder, place = _embedder(context), places(specs, context.rules_of)
+        with PostgresSink(
+            servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
+        ) as sink:
+            yield sink
+    finally:
+        servers.close()
+
+
+@source_adapter(check=check_postgres, open_sink=open_postgres_sink, repairs=True)
+def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
+    """Return one source of a store, which need not exist yet; sources of one schema share a store.
+
+    Raises:
+        ConfigError: the specification or the connection is unusable.
+    """
+    settings = check_postgres(spec)
+    servers = partial(_servers, spec, context)
+    from context_engine.adapters.sources.postgres.source import PostgresSource
+    from context_engine.adapters.sources.postgres.store import PostgresStore
+
+    def make() -> PostgresStore:
+        return PostgresStore(servers(), SearchOptions.of(context.settings), _embedder(context), context.clock)
+
+    store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
+    return PostgresSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+
+
+def _embedder(context: SourceContext) -> Embedder | None:
+    embedder = context.embedder()
+    return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
+
+
+def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
+    if find_spec("psycopg") is None:
+        raise MissingExtra("adapter 'postgres'", "postgres")
+    from context_engine.adapters.sources.postgres.connection import Address, Servers
+
+    settings, connection = check_postgres(spec), spec.connection or ""
+    return Servers(
+        partial(context.connection, connection), Address(connection, settings.schema_name, settings.read_from)
+    )

@@ -1,0 +1,210 @@
+"""Connections to a PostgreSQL server, and its failures as errors of this package."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, LiteralString, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+from psycopg import sql
+
+from context_engine.core.concurrency.forking import abandon, forget_in_child
+from context_engine.errors import (
+    ConfigError,
+    SourceAuthError,
+    SourceBusy,
+    SourceError,
+    SourceForbidden,
+    SourceNotFound,
+    SourceTimeout,
+    SourceUnavailable,
+)
+from context_engine.secrecy import redacted
+from context_engine.settings.connections import Connection, hosts_of, is_local
+
+logger = logging.getLogger(__name__)
+Session = psycopg.Connection[Any]
+ReadFrom = Literal["primary", "standby"]
+_CONNECT_S: Final = 5
+_SESSION: Final = (
+    "SET search_path = {schema}, public; SET jit = off; SET client_min_messages = error; SET timezone = 'UTC';"
+)
+_WRITES: Final = "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
+_REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
+
+INGEST: Final = "context-engine ingest PATH --to postgres"
+"""The command that makes, fills and mends the tables."""
+NOTHING_WRITTEN: Final = f"nothing was ingested into its schema: run '{INGEST}'"
+_MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
+    "25006": (SourceUnavailable, "the server is read-only: name the primary in base_url", False),
+    "28": (SourceAuthError, "the server refuses the user or the password: correct user and api_key", False),
+    "3D": (SourceNotFound, "there is no such database: create it, or correct base_url", False),
+    "3F": (SourceNotFound, NOTHING_WRITTEN, False),
+    "42P01": (SourceNotFound, NOTHING_WRITTEN, False),
+    "42501": (SourceForbidden, "its user lacks a right on the tables: grant it", False),
+    "42": (SourceUnavailable, f"its tables are not as they were made: run '{INGEST} --repair'", False),
+    "40": (SourceUnavailable, "the server ended the transaction: ask again", True),
+    "53": (SourceUnavailable, "the server is short of disk space, memory or connections", True),
+    "55P03": (SourceBusy, "another process holds a lock on the tables: ask again", True),
+    "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
+    "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),
+}
+_UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn errors of the driver into a `SourceError` of the right kind.
+
+    Raises:
+        SourceError: the database failed; the message has the remedy and no credentials.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _failure(error) from error
+
+
+def _failure(error: psycopg.Error) -> SourceError:
+    """Return the error for callers; the server's own words, which may name hosts, are only logged."""
+    state, reason = error.sqlstate or "", str(error).strip().partition("\n")[0]
+    logger.warning("PostgreSQL: %s %s", state, redacted(reason) or type(error).__name__)
+    if not state and _REFUSED.search(reason):
+        state = "28"
+    known = next((_MEANINGS[state[:length]] for length in (5, 3, 2) if state[:length] in _MEANINGS), None)
+    if known is not None:
+        kind, meaning, retryable = known
+        return kind(meaning, retryable=retryable)
+    if isinstance(error, psycopg.OperationalError):
+        return SourceUnavailable(_UNREACHED, retryable=True)
+    return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")
+
+
+class Address(NamedTuple):
+    """Where a store is: the connection, its schema, and which of several servers reads ask."""
+
+    connection: str
+    schema: str
+    read_from: ReadFrom
+
+
+def parameters(connection: Connection, *, write: bool, read_from: ReadFrom) -> dict[str, str | int]:
+    """Return the parameters of libpq for a connection.
+
+    Its base_url may name several hosts: writes go to the one that accepts them, reads as `read_from` says. With a CA
+    bundle the server's certificate and name are checked; without one, another machine is asked over unchecked TLS.
+
+    Raises:
+        ConfigError: its base_url is not a PostgreSQL URL.
+    """
+    parts = urlsplit(connection.base_url)
+    if parts.scheme != "postgresql":
+        raise ConfigError("adapter 'postgres' needs a connection with base_url postgresql://HOST:PORT/DATABASE")
+    hosts, ports = zip(*hosts_of(connection.base_url), strict=True)
+    local = all(map(is_local, hosts))
+    session = "read-write" if write else "prefer-standby" if read_from == "standby" else "primary"
+    values: dict[str, str | int | None] = {
+        "host": ",".join(hosts),
+        "port": ",".join(ports),
+        "dbname": unquote(parts.path.strip("/")) or None,
+        "user": connection.user,
+        "password": connection.api_key.get_secret_value() if connection.api_key else None,
+        "sslmode": "verify-full" if connection.ca_bundle else "prefer" if local else "require",
+        "sslrootcert": str(connection.ca_bundle) if connection.ca_bundle else None,
+        "sslcert": str(connection.client_certificate) if connection.client_certificate else None,
+        "sslkey": str(connection.client_key or connection.client_certificate or "") or None,
+        "target_session_attrs": session if len(hosts) > 1 or write else "any",
+        "connect_timeout": _CONNECT_S,
+        "application_name": "context-engine",
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class Servers:
+    """Opens connections and keeps the idle ones of reads. Thread-safe.
+
+    Args:
+        connect: returns the connection, its variables and files read at the call.
+        address: the store.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], address: Address) -> None:
+        self._connect, self.address = connect, address
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Drop all connections: a forked child may neither use nor close them."""
+        abandon(getattr(self, "_idle", None))
+        self._idle: list[Session] = []
+        self._lock, self._turns = threading.Lock(), threading.BoundedSemaphore(self._connect().max_connections)
+
+    @contextmanager
+    def reading(self, timeout_s: float) -> Iterator[Session]:
+        """Yield a session in a read-only snapshot, in which no statement takes longer than `timeout_s`.
+
+        Raises:
+            SourceBusy: all connections are in use.
+            SourceError: the server failed.
+        """
+        turns = self._turns
+        if not turns.acquire(timeout=timeout_s):
+            raise SourceBusy("all its connections are in use: ask again, or raise max_connections", retryable=True)
+        try:
+            with failures():
+                session = self._begun(max(int(1000 * timeout_s), 1))
+                try:
+                    yield session
+                    session.execute("COMMIT")
+                except BaseException:
+                    session.close()
+                    raise
+                with self._lock:
+                    self._idle.append(session)
+        finally:
+            turns.release()
+
+    def _begun(self, timeout_ms: int) -> Session:
+        """Return a session in a transaction; one that the server has closed meanwhile is replaced."""
+        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms}"
+        while True:
+            with self._lock:
+                idle = self._idle.pop() if self._idle else None
+            session = idle or self.session(write=False)
+            try:
+                session.execute(begin.encode())
+                return session
+            except psycopg.OperationalError:
+                session.close()
+                if idle is None:
+                    raise
+
+    def session(self, *, write: bool) -> Session:
+        """Open a session; the caller closes it.
+
+        Raises:
+            psycopg.Error: the server cannot be reached, or refuses.
+        """
+        values = parameters(self._connect(), write=write, read_from=self.address.read_from)
+        session: Session = psycopg.connect(**values, autocommit=True, prepare_threshold=None)  # type: ignore[arg-type]
+        settings = _SESSION + (_WRITES if write else "")
+        session.execute(sql.SQL(settings).format(schema=sql.Identifier(self.address.schema)))
+        return session
+
+    def close(self) -> None:
+        """Close the idle connections; may be called twice, and a later read opens others."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+
+
+def one_row(session: Session, query: LiteralString | sql.Composed, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Return the row of a query that has exactly one."""
+    (row,) = session.execute(query, values)
+    return tuple(row)

@@ -1,0 +1,140 @@
+"""The rows nearest to a question's vector: exactly, or by an index whose recall is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from psycopg import sql
+
+from context_engine.adapters.sources.postgres.attributes import Condition
+from context_engine.adapters.sources.postgres.connection import INGEST, Session, one_row
+from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, version_of
+from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.errors import SourceUnavailable
+
+_BY_INDEX: Final = (
+    "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 200; "
+    "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
+)
+_ITERATIVE_FROM: Final = (0, 8)
+"""The version of pgvector from which an index is read on under a filter; before it, rows would be lost."""
+
+
+class VectorQuery(NamedTuple):
+    """A question's vector for one store.
+
+    Attributes:
+        numbers: as the server reads them.
+        type: of the stored vectors.
+        indexed: the classes with an index.
+    """
+
+    numbers: str
+    type: str
+    indexed: frozenset[int]
+
+    @classmethod
+    def of(cls, session: Session, vector: Sequence[float]) -> VectorQuery:
+        """Return the query for a vector.
+
+        Raises:
+            SourceUnavailable: the database has no pgvector any more.
+        """
+        (kind,) = one_row(session, "SELECT vector_type FROM state")
+        version = session.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        if version is None:
+            raise SourceUnavailable(
+                "the database has lost its extension 'vector', and with it the vectors: create it again, and embed "
+                f"everything again with '{INGEST} --repair'"
+            )
+        rows = session.execute(
+            "SELECT class_key FROM classes WHERE to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL"
+        )
+        usable = version_of(version[0]) >= _ITERATIVE_FROM
+        return cls(as_vector(vector), kind, frozenset(key for (key,) in rows if usable))
+
+    @property
+    def distance(self) -> sql.Composed:
+        """The cosine distance of a row to the vector, in SQL."""
+        return sql.SQL("embedding <=> {}::{}").format(sql.Literal(self.numbers), sql.Identifier(self.type))
+
+
+_NEAREST: Final = "SELECT rid FROM {tables} WHERE class_key = {key} AND {condition} ORDER BY {order} LIMIT {limit}"
+_COSINES: Final = (
+    "SELECT rid, 1 - min({distance}) FROM vectors WHERE class_key = ANY(%s) AND rid = ANY(%s) GROUP BY rid"
+)
+
+
+def nearest(
+    session: Session,
+    query: VectorQuery,
+    classes: Sequence[int],
+    condition: Condition,
+    limit: int,
+    watch: RecallWatch,
+    *,
+    selective: bool,
+) -> list[int]:
+    """Return the rows nearest to a question that meet a condition, at most `limit` of each class.
+
+    Args:
+        selective: whether the condition is about more than the source, so that `words` must be read too.
+    """
+    tables = sql.SQL("vectors JOIN words USING (class_key, rid, source_key)" if selective else "vectors")
+    rids: list[int] = []
+    for key in classes:
+        search = _Search(session, query, key, tables, condition, limit)
+        if key not in query.indexed or watch.is_low(key) or search.estimate() < APPROXIMATE_FROM:
+            rids += search.exactly()
+            continue
+        by_index = search.by_index()
+        rids += by_index
+        if watch.is_due(key):
+            exact = search.exactly()
+            watch.add(key, len({*by_index} & {*exact}) / max(len(exact), 1))
+    return list(dict.fromkeys(rids))
+
+
+def cosines(session: Session, query: VectorQuery, classes: Sequence[int], rids: Sequence[int]) -> dict[int, float]:
+    """Return the cosine of each row with vectors; the nearest part of a long text counts."""
+    statement = sql.SQL(_COSINES).format(distance=query.distance)
+    return {rid: float(cosine) for rid, cosine in session.execute(statement, (list(classes), list(rids)))}
+
+
+class _Search(NamedTuple):
+    """A search of one access class."""
+
+    session: Session
+    query: VectorQuery
+    key: int
+    tables: sql.SQL
+    condition: Condition
+    limit: int
+
+    def by_index(self) -> list[int]:
+        """Search by the index, which is read on until enough rows meet the condition."""
+        self.session.execute(_BY_INDEX)
+        rids = self._rids(self.query.distance)
+        self.session.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on")
+        return rids
+
+    def exactly(self) -> list[int]:
+        """Compare every row: no index has this order."""
+        return self._rids(sql.SQL("({}) + 0").format(self.query.distance))
+
+    def estimate(self) -> int:
+        """Return how many rows meet the condition, as the server estimates."""
+        statement = sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM words WHERE class_key = {} AND {}")
+        (plans,) = one_row(self.session, statement.format(sql.Literal(self.key), self.condition))
+        return int(plans[0]["Plan"]["Plan Rows"])
+
+    def _rids(self, order: sql.Composed) -> list[int]:
+        statement = sql.SQL(_NEAREST).format(
+            tables=self.tables,
+            order=order,
+            key=sql.Literal(self.key),
+            condition=self.condition,
+            limit=sql.Literal(self.limit),
+        )
+        return list(dict.fromkeys(rid for (rid,) in self.session.execute(statement)))

@@ -1,0 +1,40 @@
+"""What a server is and what a store holds, for operators."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from context_engine.adapters.sources.postgres.connection import Session, one_row
+from context_engine.adapters.sources.postgres.schema import StoreState
+from context_engine.adapters.sources.stores.recall import LEAST_RECALL
+from context_engine.core.models import AccessScope, Examination, Notice, NoticeCode
+
+_EXTENSIONS: Final = ("vector", "pg_textsearch", "pg_search")
+
+
+def probe(
+    session: Session, state: StoreState, source_id: str, access: AccessScope | None, recall: float | None
+) -> Examination:
+    """Return the findings, as far as a caller may know them.
+
+    Args:
+        recall: of approximate searches; None if none was measured.
+    """
+    (version,) = one_row(session, "SHOW server_version")
+    rows = session.execute("SELECT extname, extversion FROM pg_extension WHERE extname = ANY(%s)", (list(_EXTENSIONS),))
+    version, extensions = str(version).partition(" ")[0], dict(rows.fetchall())
+    (documents,) = one_row(
+        session,
+        "SELECT count(*) FROM documents JOIN sources USING (source_key) WHERE source_id = %s AND class_key = ANY(%s)",
+        (source_id, [held.key for held in state.readable(access)]),
+    )
+    low = recall is not None and recall < LEAST_RECALL
+    measured = {} if recall is None else {"ann_recall": round(recall, 3)}
+    return Examination(
+        kind=f"PostgreSQL {version}",
+        version=version,
+        documents=documents,
+        search_method="tsvector" if state.model_id is None else f"tsvector, pgvector {extensions.get('vector', '')}",
+        warnings=(Notice(NoticeCode.ANN_RECALL_LOW, source_id, "ann_recall_low"),) if low else (),
+        details={"extensions": extensions, **measured},
+    )

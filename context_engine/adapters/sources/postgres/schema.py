@@ -1,0 +1,143 @@
+"""The tables of a store, their numbered migrations, and its state.
+
+`words` and `vectors` hold what is searched, one partition for each access class, so that no index and no statistics of
+the server mix texts with different readers. `chunks` holds the texts, read by row number. `terms` counts, for each
+class, the texts and the heads that hold a term.
+"""
+
+from __future__ import annotations
+
+import secrets
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from psycopg import sql
+from psycopg.errors import InvalidSchemaName, UndefinedTable
+
+from context_engine.adapters.sources.postgres.connection import INGEST, NOTHING_WRITTEN, Session, one_row
+from context_engine.core.models import AccessClass, AccessScope, Classification
+from context_engine.core.text import ANALYSER_VERSION
+from context_engine.errors import SourceNotFound, StoreVersionMismatch
+
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
+"""The analysis that `words` and `terms` were made with."""
+
+_MIGRATIONS: Final = files(__package__).joinpath("migrations")
+"""One file of statements for each version, by its number."""
+SCHEMA_VERSION: Final = 1
+
+
+class HeldClass(NamedTuple):
+    """An access class with documents in the store.
+
+    Attributes:
+        texts: chunks in its partition, without bare headings.
+        words: terms in them, in all.
+    """
+
+    key: int
+    holds: AccessClass
+    texts: int
+    words: int
+
+
+class StoreState(NamedTuple):
+    """The state of a store at one moment.
+
+    Attributes:
+        generation: number of commits.
+        model_id, dimension: of the vectors; None and 0 without any.
+        classes: all access classes, oldest first.
+    """
+
+    base_id: str
+    generation: int
+    words_version: str
+    model_id: str | None
+    dimension: int
+    classes: tuple[HeldClass, ...]
+
+    def readable(self, access: AccessScope | None) -> tuple[HeldClass, ...]:
+        """Return the classes that a caller may read; None admits everything."""
+        return tuple(held for held in self.classes if access is None or access.admits(held.holds))
+
+
+def migrate(session: Session, schema: str) -> None:
+    """Create the schema, or bring its tables to this version, in the caller's transaction.
+
+    Raises:
+        StoreVersionMismatch: a later version of this package made the tables.
+    """
+    session.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    (made,) = one_row(session, "SELECT to_regclass(%s) IS NOT NULL", (f'"{schema}".state',))
+    version = one_row(session, "SELECT version FROM state")[0] if made else 0
+    if version > SCHEMA_VERSION:
+        raise _too_new(version)
+    for number in range(version + 1, SCHEMA_VERSION + 1):
+        session.execute(_MIGRATIONS.joinpath(f"{number:04}.sql").read_bytes())
+        if number == 1:
+            session.execute(
+                "INSERT INTO state (base_id, version, words_version) VALUES (%s, 1, %s)",
+                (secrets.token_hex(8), WORDS_VERSION),
+            )
+        session.execute("UPDATE state SET version = %s", (number,))
+
+
+def read_state(session: Session) -> StoreState:
+    """Return the state of the store in a session's snapshot.
+
+    Raises:
+        SourceNotFound: nothing was ever ingested into the schema.
+        StoreVersionMismatch: the tables are of another version.
+    """
+    try:
+        rows = session.execute(
+            "SELECT version, base_id, generation, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
+            " classification, texts, words FROM state LEFT JOIN classes ON true ORDER BY class_key"
+        ).fetchall()
+    except (UndefinedTable, InvalidSchemaName) as error:
+        raise SourceNotFound(NOTHING_WRITTEN) from error
+    if rows[0][0] > SCHEMA_VERSION:
+        raise _too_new(rows[0][0])
+    if rows[0][0] < SCHEMA_VERSION:
+        raise StoreVersionMismatch(
+            f"its tables are of version {rows[0][0]}, this program needs {SCHEMA_VERSION}: '{INGEST}' brings them up "
+            "to date"
+        )
+    classes = (
+        HeldClass(key, AccessClass(rules, Classification(name) if name else None), texts, words)
+        for *_, key, rules, name, texts, words in rows
+        if key is not None
+    )
+    _, base_id, generation, words_version, model_id, dimension, *_ = rows[0]
+    return StoreState(base_id, generation, words_version, model_id, dimension, tuple(classes))
+
+
+def class_key(session: Session, holds: AccessClass) -> int:
+    """Return the key of an access class; a new class gets its partitions in the caller's transaction."""
+    named = (holds.rules, holds.classification or "")
+    row = session.execute("SELECT class_key FROM classes WHERE rules = %s AND classification = %s", named).fetchone()
+    if row is not None:
+        return int(row[0])
+    insert = "INSERT INTO classes (rules, classification) VALUES (%s, %s) RETURNING class_key"
+    key = int(one_row(session, insert, named)[0])
+    add_partition(session, "words", key)
+    return key
+
+
+def add_partition(session: Session, table: str, key: int) -> None:
+    """Create the partition of an access class, unless it exists.
+
+    Long values stand apart, so that a scan for row numbers reads few pages.
+    """
+    session.execute(
+        sql.SQL(
+            "CREATE TABLE IF NOT EXISTS {} PARTITION OF {} FOR VALUES IN ({}) WITH (toast_tuple_target = 128)"
+        ).format(sql.Identifier(f"{table}_{key}"), sql.Identifier(table), sql.Literal(key))
+    )
+
+
+def _too_new(version: int) -> StoreVersionMismatch:
+    return StoreVersionMismatch(
+        f"its tables are of version {version}, this program knows version {SCHEMA_VERSION}: update the program"
+    )

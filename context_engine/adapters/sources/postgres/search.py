@@ -1,0 +1,282 @@
+"""A search in one snapshot of a store, restricted to sources, filters and a day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from psycopg import sql
+
+from context_engine.adapters.sources.postgres.attributes import (
+    TRUE,
+    Condition,
+    RowConditions,
+    in_force,
+    tsquery,
+    values_of,
+)
+from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosines, nearest
+from context_engine.adapters.sources.postgres.schema import StoreState
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.options import SearchOptions, kind_of, merged, ranked
+from context_engine.adapters.sources.stores.question import (
+    Collection,
+    Evidence,
+    FoundRow,
+    Question,
+    Scorer,
+    look_ups,
+)
+from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.scope import Scope, pushed
+from context_engine.core.models import (
+    AccessScope,
+    Chunk,
+    Score,
+    ScoreKind,
+    TermStatistics,
+)
+
+POOL: Final = 250
+"""Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
+_MOST_POOL: Final = 16_000
+_MOST_POOLED: Final = 1_000
+"""Rows of many sources that are scored at first, in all."""
+_LEAST_POOL: Final = 60
+_POOL_SHARE: Final = 4
+"""A search by vectors takes one row for so many of the pool, `depth` at least."""
+_FIRST: Final = 40
+"""Rows of the whole store among which the best hit is looked for."""
+_PRECISION: Final = 10_000
+"""Whole numbers add up to the same sum in every order, whatever the server's plan."""
+
+
+class View(NamedTuple):
+    """What a caller may read of a store at one moment.
+
+    Attributes:
+        classes: the keys of the access classes.
+    """
+
+    session: Session
+    state: StoreState
+    classes: list[int]
+
+    @classmethod
+    def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> View:
+        """Return the view of a caller; None admits everything."""
+        return cls(session, state, [held.key for held in state.readable(access)])
+
+    def collection(self, question: Question | None) -> Collection:
+        """Return the statistics of the readable texts for the terms of a question."""
+        held = [one_class for one_class in self.state.classes if one_class.key in self.classes]
+        words = [] if question is None else [*{*question.weights, *question.credited}]
+        rows = self.session.execute(
+            "SELECT term, sum(texts), sum(heads) FROM terms WHERE class_key = ANY(%s) AND term = ANY(%s) GROUP BY term",
+            (self.classes, words),
+        ).fetchall()
+        return Collection(
+            sum(one_class.texts for one_class in held),
+            sum(one_class.words for one_class in held),
+            {term: int(texts) for term, texts, _ in rows},
+            {term: int(heads) for term, _, heads in rows},
+        )
+
+
+class ScopedRows(NamedTuple):
+    """The rows of a source that a search may find.
+
+    Attributes:
+        source_id, key: of the source; its key is never shown, for it tells how many sources there are.
+        condition: on `words`.
+        test: chunks must pass it; None if the condition is exact.
+    """
+
+    source_id: str
+    key: int
+    condition: Condition
+    test: Callable[[Chunk], bool] | None
+
+
+def scoped(view: View, scope: Scope, key: int) -> ScopedRows:
+    """Return the rows of a source."""
+    day = TRUE if scope.as_of is None else in_force(scope.as_of)
+    if scope.filters is None:
+        return ScopedRows(scope.source_id, key, day, None)
+    query, test = pushed(scope, RowConditions(), partial(values_of, view.session), {})
+    return ScopedRows(scope.source_id, key, sql.SQL("({}) AND ({})").format(day, query), test)
+
+
+def where(sources: Sequence[ScopedRows]) -> Condition:
+    """Return the condition for the rows of any of some sources."""
+    by_condition: dict[str, tuple[Condition, list[int]]] = {}
+    for source in sources:
+        by_condition.setdefault(repr(source.condition), (source.condition, []))[1].append(source.key)
+    return RowConditions().in_any(
+        [
+            sql.SQL("(source_key = ANY({}) AND {})").format(sql.Literal(keys), condition)
+            for condition, keys in by_condition.values()
+        ]
+    )
+
+
+_BEST: Final = """
+SELECT rid FROM (
+    SELECT rid, row_number() OVER (PARTITION BY {each} ORDER BY sum(score) DESC, rid) AS place
+    FROM unnest(%(lexemes)s::tsquery[], %(scores)s::bigint[]) AS wanted (lexeme, score)
+    CROSS JOIN LATERAL (
+        SELECT rid, source_key FROM words WHERE class_key = ANY({classes}) AND terms @@ lexeme AND {condition}
+    ) AS holding
+    GROUP BY rid, source_key
+) AS ranked WHERE place <= %(pool)s
+"""
+_ROWS: Final = (
+    "SELECT rid, source_key, section, body, head FROM words WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid"
+)
+
+
+class Ranking(NamedTuple):
+    """The rows of one source, best first, the scores of each, and whether more rows might be found."""
+
+    rids: list[int]
+    scores: Callable[[int], tuple[Score, ...]]
+    more: bool
+
+
+class Search:
+    """One question to a view.
+
+    Args:
+        question: None if it has no terms.
+        vector: of the question; None: search by text only.
+        watch: the recall of approximate searches.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        question: Question | None,
+        vector: Sequence[float] | None,
+        options: SearchOptions,
+        watch: RecallWatch,
+    ) -> None:
+        self._view, self._question, self._options, self._watch = view, question, options, watch
+        self.collection = view.collection(question)
+        self._look_ups = [] if question is None else look_ups(question, self.collection, options)
+        self._scorer = None if question is None else Scorer(question, self.collection, options)
+        self._vector = None if vector is None else VectorQuery.of(view.session, vector)
+        self._by_text = f"postgres:{view.state.base_id}"
+        self._by_vector = str(view.state.model_id)
+
+    def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[int, Ranking]:
+        """Return the ranking of each source, by its key.
+
+        Args:
+            pool: most rows of a source that are scored.
+        """
+        rows = self._rows_by_text(sources, pool)
+        found = {source.key: [row for row in rows if row.source_key == source.key] for source in sources}
+        if self._vector is None:
+            scores = {} if self._scorer is None else self._scorer.scores(rows)
+            return {key: self._text_ranking(own, scores, pool) for key, own in found.items()}
+        best = self._evidence()
+        return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
+
+    def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
+        own = {row.rid: text[row.rid] for row in rows}
+        return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
+
+    def _merged(
+        self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: Evidence, pool: int
+    ) -> Ranking:
+        """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
+        view, options, kind = self._view, self._options, kind_of(self._options)
+        limit = max(options.depth, pool // _POOL_SHARE)
+        near = nearest(
+            view.session,
+            vector,
+            view.classes,
+            where([source]),
+            limit,
+            self._watch,
+            selective=source.condition is not TRUE,
+        )
+        text = {} if self._scorer is None else self._scorer.scores([*by_text, *self._rows(near, by_text)])
+        own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
+        cosine = cosines(view.session, vector, view.classes, list(own))
+        fused = merged(own, best.best, cosine, options, best.trust)
+        # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
+        scorer = f"{self._by_text}:{self._by_vector}"
+        scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
+
+        def scores(rid: int) -> tuple[Score, ...]:
+            dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
+            return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
+
+        return Ranking(ranked(fused), scores, len(near) >= limit or len(by_text) >= pool)
+
+    def _evidence(self) -> Evidence:
+        """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
+        if self._scorer is None:
+            return Evidence(0.0, 0.0)
+        return self._scorer.evidence(self._found(TRUE, sql.SQL("1"), _FIRST))
+
+    def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
+        return self._found(where(sources), sql.Identifier("source_key"), pool)
+
+    def _found(self, condition: Condition, each: sql.Composable, pool: int) -> list[FoundRow]:
+        """Return the rows with the highest sum of the scores of the lexemes they hold, at most `pool` for `each`."""
+        if not self._look_ups or not self._view.classes:
+            return []
+        query = sql.SQL(_BEST).format(classes=sql.Literal(self._view.classes), condition=condition, each=each)
+        scores = [round(_PRECISION * look_up.score) for look_up in self._look_ups]
+        values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
+        return self._rows([rid for (rid,) in self._view.session.execute(query, values)])
+
+    def _rows(self, rids: Sequence[int], but_for: Sequence[FoundRow] = ()) -> list[FoundRow]:
+        known = {row.rid for row in but_for}
+        wanted = [rid for rid in rids if rid not in known]
+        rows = self._view.session.execute(_ROWS, (self._view.classes, wanted)) if wanted else ()
+        return [
+            FoundRow(rid, key, section, body.split(), frozenset(head.split())) for rid, key, section, body, head in rows
+        ]
+
+
+_TEXTS: Final = (
+    "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) WHERE rid = ANY(%s)"
+)
+
+
+def chunks_of(view: View, rids: Sequence[int]) -> dict[int, Chunk]:
+    """Return the chunks of some rows."""
+    rows = view.session.execute(_TEXTS, (list(rids),)).fetchall()
+    return {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
+
+
+def best_chunks(search: Search, view: View, sources: Sequence[ScopedRows], top_k: int) -> dict[int, list[Chunk]]:
+    """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
+    out: dict[int, list[Chunk]] = {}
+    fair = _MOST_POOLED // max(len(sources), 1)
+    pool, left = max(min(POOL, fair), _LEAST_POOL, top_k), list(sources)
+    while left:
+        rankings = search.rank(left, pool)
+        reached = {source.key: rankings[source.key].rids[: None if source.test else top_k] for source in left}
+        texts = chunks_of(view, [rid for rids in reached.values() for rid in rids])
+        for source in left:
+            kept = [rid for rid in reached[source.key] if source.test is None or source.test(texts[rid])][:top_k]
+            if len(kept) >= top_k or not rankings[source.key].more or pool >= _MOST_POOL:
+                scores = rankings[source.key].scores
+                out[source.key] = [texts[rid]._replace(scores=scores(rid)) for rid in kept]
+        left = [source for source in left if source.key not in out]
+        pool = min(4 * pool, _MOST_POOL)
+    return out
+
+
+def statistics_of(view: View, question: Question | None, collection: Collection) -> TermStatistics:
+    """Return the frequencies of the question's terms for the engine."""
+    terms = {} if question is None else {term: collection.frequency(term) for term in question.weights}
+    return TermStatistics(
+        collection=f"postgres:{view.state.base_id}", chunks=collection.chunks, document_frequency=terms
+    )

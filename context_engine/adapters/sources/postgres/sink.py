@@ -1,0 +1,351 @@
+"""Writing: everything since the last commit is one transaction, so that readers see whole documents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final
+
+from psycopg.pq import TransactionStatus
+
+from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
+from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
+from context_engine.adapters.sources.postgres.vectors import VectorWriter
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
+from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.question import StoredTerms
+from context_engine.adapters.sources.stores.term_counts import TermCounts
+from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.protocols import Embedder, SinkReport
+from context_engine.errors import InvalidRequest, StoreError, StoreLocked
+
+_CLEAN: Final = (
+    "SELECT gin_clean_pending_list(index.oid) FROM pg_class AS index JOIN pg_am ON pg_am.oid = relam"
+    " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
+)
+"""Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+_ANALYSE_FROM: Final = 1_000
+"""Rows written from which the server's statistics are renewed at once."""
+
+
+class PostgresSink:
+    """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
+
+    Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
+    again if they were analysed by another version.
+
+    Args:
+        servers: of the store.
+        now: returns the time, aware.
+        embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
+        place: where the documents of each source belong.
+        repair: write every document again, and make vectors of another model anew.
+
+    Raises:
+        StoreLocked: another writer is at work.
+        StoreVersionMismatch: the tables are of a later version, or the vectors of another model.
+        SourceError: the server failed.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        *,
+        now: Callable[[], datetime],
+        embedder: Embedder | None,
+        place: Place,
+        repair: bool = False,
+    ) -> None:
+        self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._hashes: dict[str, dict[tuple[str, str], str]] = {}
+        self._counts = TermCounts()
+        self._written = 0
+        with failures():
+            self._session = servers.session(write=True)
+            try:
+                self._open(embedder)
+            except BaseException:
+                self._session.close()
+                raise
+
+    def _open(self, embedder: Embedder | None) -> None:
+        schema = self._address.schema
+        (free,) = one_row(self._session, "SELECT pg_try_advisory_lock(%s)", (_lock_number(schema),))
+        if not free:
+            raise StoreLocked(f"schema {schema!r} is being written to by another process: wait until it has finished")
+        self._begin()
+        migrate(self._session, schema)
+        self._attributes = Attributes(self._session)
+        self._vectors = VectorWriter(self._session, embedder, anew=self._repair)
+        if read_state(self._session).words_version != WORDS_VERSION:
+            self._analyse_again()
+        self._move()
+        self.commit()
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        known = self._known(source_id)
+        if known.get((document_id, version)) == content_hash:
+            return False
+        with failures():
+            self._begin()
+            source_key = self._source_key(source_id)
+            rows = self._rows(source_key, document_id, version, chunks)
+            self._remove(source_key, document_id, version)
+            claimed = claimed_by(chunks)
+            key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+            moment = self._now().isoformat(timespec="seconds")
+            (doc_key,) = one_row(
+                self._session,
+                "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
+                " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
+                (source_key, key, document_id, version, content_hash, claimed or "", moment, _file_of(chunks)),
+            )
+            rids = self._copy_chunks(doc_key, source_key, rows)
+            kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+            self._copy_words(key, doc_key, source_key, rids, kept)
+        known[document_id, version] = content_hash
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it existed."""
+        if self._known(source_id).pop((document_id, version), None) is None:
+            return False
+        with failures():
+            self._begin()
+            self._remove(self._source_key(source_id), document_id, version)
+        return True
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
+        return dict(self._known(source_id))
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of a document's file, or None if its chunks do not state it."""
+        with failures():
+            row = self._session.execute(
+                "SELECT source_file FROM documents JOIN sources USING (source_key)"
+                " WHERE source_id = %s AND document_id = %s AND version = %s",
+                (source_id, document_id, version),
+            ).fetchone()
+        return None if row is None or row[0] is None else str(row[0])
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable.
+
+        Raises:
+            EmbedderError: the model failed; nothing is committed.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        with failures():
+            self._begin()
+            self._vectors.embed()
+            self._write_counts()
+            self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
+            self._session.execute("COMMIT")
+            if self._written >= _ANALYSE_FROM:
+                self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+                self._vectors.index()
+                self._written = 0
+
+    def close(self) -> None:
+        """Release the store without committing; may be called twice."""
+        self._session.close()
+
+    def report(self, written: int) -> SinkReport:
+        """Return the report of a run, which names the connection and the schema."""
+        return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
+
+    def __enter__(self) -> PostgresSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
+
+    def _begin(self) -> None:
+        """Begin a transaction if none is open."""
+        status = self._session.info.transaction_status
+        if self._session.closed or status == TransactionStatus.INERROR:
+            raise StoreError(
+                f"everything written since the last commit is lost, because the server failed: run '{INGEST}' again"
+            )
+        if status == TransactionStatus.IDLE:
+            self._session.execute("BEGIN")
+
+    def _known(self, source_id: str) -> dict[tuple[str, str], str]:
+        if source_id not in self._hashes:
+            with failures():
+                rows = self._session.execute(
+                    "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
+                    " WHERE source_id = %s",
+                    (source_id,),
+                )
+                self._hashes[source_id] = {
+                    (document, version): "" if self._repair else content for document, version, content in rows
+                }
+        return self._hashes[source_id]
+
+    def _source_key(self, source_id: str) -> int:
+        self._session.execute(
+            "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
+            " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
+            {"id": source_id},
+        )
+        return int(one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))[0])
+
+    def _rows(self, source_key: int, document_id: str, version: str, chunks: Sequence[Chunk]) -> list[ChunkRow]:
+        """Return the rows of a document, each with an id that no other document of the source has."""
+        rows = document_rows(
+            chunks, document_id, version, lambda chunk_ids: self._taken(source_key, document_id, version, chunk_ids)
+        )
+        for row in rows:
+            if "\0" in row.content + row.chunk_id + document_id:
+                raise InvalidRequest(f"document {document_id!r}: chunk {row.chunk_id!r} has a NUL character: remove it")
+        return rows
+
+    def _taken(
+        self, source_key: int, document_id: str, version: str, chunk_ids: list[str]
+    ) -> dict[str, tuple[str, str]]:
+        """Return {chunk id: (document_id, version)} of the ids that another document of the source has."""
+        rows = self._session.execute(
+            "SELECT chunk_id, document_id, version FROM chunks JOIN documents USING (doc_key, source_key)"
+            " WHERE source_key = %s AND chunk_id = ANY(%s) AND (document_id, version) <> (%s, %s)",
+            (source_key, chunk_ids, document_id, version),
+        )
+        return {chunk_id: (document, its_version) for chunk_id, document, its_version in rows}
+
+    def _remove(self, source_key: int, document_id: str, version: str) -> None:
+        row = self._session.execute(
+            "DELETE FROM documents WHERE source_key = %s AND document_id = %s AND version = %s RETURNING doc_key",
+            (source_key, document_id, version),
+        ).fetchone()
+        if row is not None:
+            self._remove_words(row[0])
+
+    def _remove_words(self, doc_key: Any) -> None:
+        rows = self._session.execute("DELETE FROM words WHERE doc_key = %s RETURNING class_key, body, head", (doc_key,))
+        for key, body, head in rows:
+            self._counts.add(key, body.split(), head.split(), -1)
+        self._vectors.remove(doc_key)
+
+    def _copy_chunks(self, doc_key: int, source_key: int, rows: Sequence[ChunkRow]) -> list[int]:
+        numbers: Any = self._session.execute(
+            "SELECT nextval(pg_get_serial_sequence('chunks', 'rid')) FROM generate_series(1, %s)", (len(rows),)
+        )
+        rids = [int(number) for (number,) in numbers]
+        columns = "rid, doc_key, source_key, chunk_id, content, fields, digest"
+        values = ((rid, doc_key, source_key, *row) for rid, row in zip(rids, rows, strict=True))
+        self._copy("chunks", columns, values)
+        self._written += len(rids)
+        return rids
+
+    def _copy_words(
+        self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
+    ) -> None:
+        """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
+        texts = index_texts(chunks)
+        whole = all(text.bare for text in texts)
+        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, body, head, terms"
+        values = []
+        numbers = self._attributes.numbers(chunks)
+        for rid, chunk, text, attributes in zip(rids, chunks, texts, numbers, strict=True):
+            if text.bare and not whole:
+                continue
+            stored = StoredTerms.of(text)
+            self._counts.add(key, stored.body, stored.head, 1)
+            values.append(
+                (key, rid, doc_key, source_key, rids[text.first], chunk.effective_from, chunk.effective_to,
+                 attributes, " ".join(stored.body), " ".join(stored.head), tsvector(stored))
+            )  # fmt: skip
+        self._copy("words", columns, values)
+
+    def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+        with (
+            self._session.cursor() as cursor,
+            cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
+
+    def _write_counts(self) -> None:
+        """Add what has changed since the last commit to `terms` and to the sizes of classes."""
+        for key, counts in self._counts.changes():
+            self._session.execute(
+                "UPDATE classes SET texts = texts + %s, words = words + %s WHERE class_key = %s",
+                (counts.number, counts.words, key),
+            )
+            changed = counts.changed
+            self._session.execute(
+                "INSERT INTO terms (class_key, term, texts, heads)"
+                " SELECT %s, * FROM unnest(%s::text[], %s::bigint[], %s::bigint[])"
+                " ON CONFLICT (class_key, term) DO UPDATE SET texts = terms.texts + excluded.texts,"
+                " heads = terms.heads + excluded.heads",
+                (key, changed, [counts.texts[term] for term in changed], [counts.heads[term] for term in changed]),
+            )
+        self._counts = TermCounts()
+
+    def _move(self) -> None:
+        """Move documents whose access rules or classification have changed to the partition of their class."""
+        rows = self._session.execute(
+            "SELECT DISTINCT source_id, source_key, class_key, claimed, rules, classification FROM documents"
+            " JOIN sources USING (source_key) JOIN classes USING (class_key)"
+        ).fetchall()
+        for source_id, source_key, key, claimed, rules, classification in rows:
+            place = self._place(source_id)
+            if place is None:
+                continue
+            wanted = place.holds(Classification(claimed) if claimed else None)
+            if wanted != AccessClass(rules, Classification(classification) if classification else None):
+                self._move_some(source_key, key, claimed, class_key(self._session, wanted))
+
+    def _move_some(self, source_key: int, key: int, claimed: str, to: int) -> None:
+        some = "SELECT doc_key FROM documents WHERE source_key = %s AND class_key = %s AND claimed = %s"
+        doc_keys = [row[0] for row in self._session.execute(some, (source_key, key, claimed))]
+        rows = self._session.execute(
+            "UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING body, head", (to, doc_keys)
+        )
+        for body, head in rows:
+            self._counts.add(key, body.split(), head.split(), -1)
+            self._counts.add(to, body.split(), head.split(), 1)
+        self._vectors.move(doc_keys, to)
+        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))
+        self._session.execute("UPDATE documents SET class_key = %s WHERE doc_key = ANY(%s)", (to, doc_keys))
+
+    def _analyse_again(self) -> None:
+        """Make `words` and `terms` anew from the chunks."""
+        self._session.execute("TRUNCATE words; TRUNCATE terms; UPDATE classes SET texts = 0, words = 0")
+        documents = self._session.execute(
+            "SELECT doc_key, class_key, source_key, indexed_at FROM documents ORDER BY doc_key"
+        ).fetchall()
+        for doc_key, key, source_key, indexed_at in documents:
+            rows = self._session.execute(
+                "SELECT rid, chunk_id, content, fields FROM chunks WHERE doc_key = %s ORDER BY rid", (doc_key,)
+            ).fetchall()
+            chunks = [decode(row[1:], indexed_at) for row in rows]
+            self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
+        self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
+
+
+def _file_of(chunks: Sequence[Chunk]) -> str | None:
+    file = chunks[0].metadata.get("source_file") if chunks else None
+    return file if isinstance(file, str) else None
+
+
+def _lock_number(schema: str) -> int:
+    digest = hashlib.sha256(f"context-engine store\n{schema}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)

@@ -1,0 +1,300 @@
+"""A store in a PostgreSQL server: its sources are searched together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from typing import Final
+
+from context_engine.adapters.sources.postgres import calibrations
+from context_engine.adapters.sources.postgres.attributes import fields_of, storable
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
+from context_engine.adapters.sources.postgres.probe import probe
+from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
+from context_engine.adapters.sources.postgres.search import Search, View, best_chunks, scoped, statistics_of
+from context_engine.adapters.sources.postgres.vectors import other_model
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
+from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.query_vectors import QueryVectors
+from context_engine.adapters.sources.stores.question import Question, question_of
+from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.core.models import (
+    AccessClass,
+    AccessScope,
+    CalibrationPart,
+    CalibrationPlan,
+    Chunk,
+    Classification,
+    Examination,
+    Notice,
+    NoticeCode,
+    ScopeCalibration,
+    ScoreKind,
+    SourceAnswer,
+    SourceQuery,
+)
+from context_engine.core.protocols import Clock, Embedder
+from context_engine.errors import RepartitionRequired, StoreVersionMismatch
+
+_EMBEDDING_SHARE: Final = 0.8
+"""Share of the source's time for the embedder; the search needs the rest."""
+_LISTED_AT_ONCE: Final = 1_000
+_LIST_S: Final = 600.0
+_MOST_REMEMBERED: Final = 1_024
+
+
+class PostgresStore:
+    """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
+
+    Args:
+        servers: of the store.
+        options: options of search.
+        embedder: makes the vectors of questions; None: text search only.
+        clock: measures the embedder's time.
+    """
+
+    def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
+        self._servers, self._options, self._embedder = servers, options, embedder
+        self._vectors = None if embedder is None else QueryVectors(embedder, clock)
+        self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
+        self.watch = RecallWatch()
+
+    @property
+    def score_kinds(self) -> frozenset[ScoreKind]:
+        """The kinds of score its chunks carry."""
+        text = frozenset({ScoreKind.BM25})
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self._options)}
+
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load the embedding model if it was not used before."""
+        if self._vectors is not None:
+            self._vectors.prepare(query_text, seconds)
+
+    def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
+        """Return the best chunks of each of several sources of one domain.
+
+        Notes: query_shortened, no_vectors (an embedder is configured, but the store has no vectors), ann_recall_low
+        (the index for vectors missed too many neighbours: it is not used), source_unknown.
+
+        Args:
+            by_vector: whether to use the embedder, if one is configured.
+
+        Raises:
+            EmbedderError: the model gave no vector for the question, or none in time.
+            RepartitionRequired: documents of a source are where former rules put them.
+            SourceError, StoreVersionMismatch: the server failed, or tables or vectors are of another version or model.
+        """
+        question = question_of(query.words or query.text, self._options, query.expansions)
+        vectors = self._vectors if by_vector else None
+        vector, embedding = (
+            (None, None) if vectors is None else vectors.timed(query.text, _EMBEDDING_SHARE * query.timeout_s)
+        )
+        with self._view(query.access, query.timeout_s) as view:
+            keys = self._source_keys(view, scopes)
+            notes = self._notes(view, question, vector is not None)
+            calibration = self._calibration(view, query.domain, vector is not None)
+            search = Search(view, question, vector if view.state.model_id else None, self._options, self.watch)
+            sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
+            chunks = best_chunks(search, view, sources, query.top_k)
+
+            def answer(scope: Scope) -> SourceAnswer:
+                key = keys.get(scope.source_id)
+                if key is None and query.access is None:
+                    return SourceAnswer(notes=(_note(NoticeCode.SOURCE_UNKNOWN, scope),))
+                return SourceAnswer(
+                    chunks=[] if key is None else chunks[key],
+                    notes=tuple(_note(code, scope) for code in notes),
+                    statistics=statistics_of(view, question, search.collection),
+                    calibration=calibration,
+                    filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
+                    embedding=embedding if view.state.model_id else None,
+                )
+
+            return [answer(scope) for scope in scopes]
+
+    def _notes(self, view: View, question: Question | None, asked_by_vector: bool) -> list[NoticeCode]:
+        """Return the codes of what every source's answer says.
+
+        Raises:
+            StoreVersionMismatch: the vectors are of another model.
+        """
+        stored, codes = view.state.model_id, []
+        if question is not None and question.shortened:
+            codes.append(NoticeCode.QUERY_SHORTENED)
+        if asked_by_vector and stored is None:
+            codes.append(NoticeCode.NO_VECTORS)
+        elif asked_by_vector and self._embedder is not None and stored != self._embedder.model_id:
+            raise other_model(stored, self._embedder.model_id)
+        elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
+            codes.append(NoticeCode.ANN_RECALL_LOW)
+        return codes
+
+    def calibration_plan(
+        self,
+        domain: str,
+        source_ids: Sequence[str],
+        asked_ids: Collection[str] = (),
+        *,
+        anew: bool = False,
+        adapter_id: str | None = None,
+    ) -> CalibrationPlan:
+        """Return the classes and scorers to calibrate (`Calibratable`); there are no adapters here."""
+        with self._view(None, _LIST_S) as view:
+            scorers = ["", view.state.model_id] if self._embedder and view.state.model_id else [""]
+            return calibrations.plan_of(view.session, domain, source_ids, asked_ids, scorers, anew=anew)
+
+    def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks of some sources in one class (`Calibratable`)."""
+        question = question_of(query.words or query.text, self._options, query.expansions)
+        vector = self._vectors.ask(query.text, _LIST_S) if part.scorer_id and self._vectors is not None else None
+        scopes = [Scope(source_id=source_id) for source_id in source_ids]
+        with self._view(None, query.timeout_s) as every:
+            view = every._replace(classes=[part.key])
+            sources = [
+                scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()
+            ]
+            search = Search(view, question, vector, self._options, self.watch)
+            found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
+            best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
+            return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
+
+    def keep_calibrations(
+        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
+    ) -> None:
+        """Replace the calibrations of a plan (`Calibratable`)."""
+        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
+            calibrations.keep(session, domain, plan, found)
+
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
+        """Return the calibration in force for searches of a domain (`Calibratable`)."""
+        with self._view(access, _LIST_S) as view:
+            return self._calibration(view, domain, by_vector)
+
+    def _calibration(self, view: View, domain: str, by_vector: bool) -> ScopeCalibration | None:
+        scorer = view.state.model_id or "" if by_vector and self._embedder is not None else ""
+        return calibrations.in_force(view.session, domain, scorer, view.classes)
+
+    def chunks(self, source_id: str) -> Iterator[Chunk]:
+        """Yield every chunk of a source in one snapshot; none if the source is unknown."""
+        with self._servers.reading(_LIST_S) as session:
+            last = 0
+            while True:
+                rows = session.execute(
+                    "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
+                    " JOIN sources ON sources.source_key = chunks.source_key"
+                    " WHERE source_id = %s AND rid > %s ORDER BY rid LIMIT %s",
+                    (source_id, last, _LISTED_AT_ONCE),
+                ).fetchall()
+                for _, indexed_at, *row in rows:
+                    yield decode(tuple(row), indexed_at)
+                if not rows:
+                    return
+                last = rows[-1][0]
+
+    def fetch(
+        self,
+        source_id: str,
+        *,
+        chunk_ids: Sequence[str] = (),
+        document_ids: Sequence[str] = (),
+        access: AccessScope | None = None,
+        place: SourcePlace | None = None,
+        timeout_s: float = 10.0,
+    ) -> list[Chunk]:
+        """Return the chunks with some ids and of some documents, each once, in the order of writing.
+
+        Raises:
+            RepartitionRequired: documents of the source are where former rules put them.
+            SourceError: the server failed.
+        """
+        with self._view(access, timeout_s) as view:
+            if place is not None:
+                self._require_placed(view, source_id, place)
+            rows = view.session.execute(
+                "SELECT indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
+                " JOIN sources ON sources.source_key = chunks.source_key"
+                " WHERE source_id = %s AND class_key = ANY(%s) AND (chunk_id = ANY(%s) OR document_id = ANY(%s))"
+                " ORDER BY rid",
+                (source_id, view.classes, list(filter(storable, chunk_ids)), list(filter(storable, document_ids))),
+            )
+            return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
+
+    def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
+        """Return what the server is and what it holds of a source."""
+        with self._servers.reading(timeout_s) as session:
+            state = read_state(session)
+            watched = self.watch.recall([held.key for held in state.readable(access)])
+            return probe(session, state, source_id, access, watched)
+
+    def close(self) -> None:
+        """Close the idle connections; a later call opens others."""
+        self._servers.close()
+
+    @contextmanager
+    def _view(self, access: AccessScope | None, timeout_s: float) -> Iterator[View]:
+        with self._servers.reading(timeout_s) as session:
+            state = read_state(session)
+            if state.words_version != WORDS_VERSION:
+                raise StoreVersionMismatch(
+                    f"its texts were analysed by version {state.words_version}, this program has {WORDS_VERSION}: "
+                    f"'{INGEST}' analyses them again"
+                )
+            yield View.of(session, state, access)
+
+    def _source_keys(self, view: View, scopes: Sequence[Scope]) -> dict[str, int]:
+        for scope in scopes:
+            if scope.place is not None:
+                self._require_placed(view, scope.source_id, scope.place)
+        rows = view.session.execute(
+            "SELECT source_id, source_key FROM sources WHERE source_id = ANY(%s)",
+            ([scope.source_id for scope in scopes],),
+        )
+        return dict(rows.fetchall())
+
+    def _require_placed(self, view: View, source_id: str, place: SourcePlace) -> None:
+        """Refuse a source with documents in the wrong class; checked once for each commit."""
+        name, generation = (source_id, place), view.state.generation
+        known = self._placed.get(name)
+        if known is None or known[0] != generation:
+            if len(self._placed) >= _MOST_REMEMBERED:
+                self._placed = {}
+            known = self._placed[name] = (generation, _is_placed(view.session, source_id, place))
+        if not known[1]:
+            raise RepartitionRequired(
+                f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
+                source_id=source_id,
+            )
+
+
+def _note(code: NoticeCode, scope: Scope) -> Notice:
+    return Notice(code, scope.source_id, str(code))
+
+
+def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:
+    rows = session.execute(
+        "SELECT DISTINCT claimed, rules, classification FROM documents JOIN sources USING (source_key)"
+        " JOIN classes USING (class_key) WHERE source_id = %s",
+        (source_id,),
+    )
+    return all(
+        place.holds(Classification(claimed) if claimed else None)
+        == AccessClass(rules, Classification(classification) if classification else None)
+        for claimed, rules, classification in rows
+    )
+
+
+def stored_documents(servers: Servers, source_id: str) -> Mapping[tuple[str, str], str]:
+    """Return {(document_id, version): content_hash} of a source; nothing if there are no tables yet."""
+    with servers.reading(_LIST_S) as session:
+        (made,) = one_row(session, "SELECT to_regclass('documents') IS NOT NULL")
+        rows = made and session.execute(
+            "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
+            " WHERE source_id = %s",
+            (source_id,),
+        )
+        return {(document_id, version): content for document_id, version, content in rows or ()}

@@ -1,0 +1,75 @@
+"""The words of a document's chunks, as a text index holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from context_engine.core.chunking.strategy import BOOKKEEPING_KEYS
+from context_engine.core.models import Chunk
+from context_engine.core.query.spelling import is_offered
+from context_engine.core.text import terms, tokens
+
+
+class IndexText(NamedTuple):
+    """The words of one chunk.
+
+    Attributes:
+        body: the terms of its text, in order.
+        title: the terms of title and headings.
+        head: those, and the terms of document id, type and metadata; of a bare heading also those of its text.
+        bare: whether it is a heading without text below it.
+        first: the place, in the document, of the first chunk of its section.
+    """
+
+    body: list[str]
+    title: frozenset[str]
+    head: frozenset[str]
+    bare: bool
+    first: int
+
+
+def index_texts(chunks: Sequence[Chunk]) -> list[IndexText]:
+    """Return the words of the chunks of one document, in order."""
+    bodies = [terms(chunk.content) for chunk in chunks]
+    titles = [_words(_joined((chunk.title, chunk.section, *chunk.heading_path))) for chunk in chunks]
+    sections: dict[Hashable, int] = {}
+    out = []
+    for place, (chunk, body, title) in enumerate(zip(chunks, bodies, titles, strict=True)):
+        bare = chunk.metadata.get("is_heading") is True or title.issuperset(body)
+        first = sections.setdefault(chunk.heading_path or chunk.section or place, place)
+        out.append(IndexText(body, title, title | _about(chunk, bare), bare, first))
+    return out
+
+
+def written_words(chunk: Chunk) -> list[str]:
+    """Return the distinct words of a chunk and its headings that may be suggested for a misspelt word."""
+    written = tokens(_joined((chunk.title, chunk.section, *chunk.heading_path, chunk.content)))
+    return sorted(word for word in frozenset(written) if is_offered(word))
+
+
+def _about(chunk: Chunk, bare: bool) -> frozenset[str]:
+    about = {key: value for key, value in chunk.metadata.items() if key not in BOOKKEEPING_KEYS}
+    text = chunk.content if bare else None
+    return _words(_joined((chunk.document_id, chunk.doc_type, text, *_leaves(about))))
+
+
+def _joined(parts: Iterable[Any]) -> str:
+    return "\n".join(str(part) for part in parts if part not in (None, ""))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for below in value.values():
+            yield from _leaves(below)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _leaves(below)
+    elif not isinstance(value, bool):
+        yield value
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))

@@ -1,0 +1,114 @@
+"""The text score of rows, with its arithmetic, and the terms that a store is asked for."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.options import COVERAGE_EXPONENT, SearchOptions
+from context_engine.adapters.sources.stores.question import (
+    MOST_TERMS,
+    Collection,
+    FoundRow,
+    Scorer,
+    StoredTerms,
+    kept,
+    look_ups,
+    question_of,
+)
+from context_engine.core.models import Chunk, Expansion
+
+PLAIN = SearchOptions(pairs_weight=0.0, head_weight=0.0, sibling_weight=0.0)
+FOUR = Collection(chunks=4, words=12, in_texts={"limit": 2, "approv": 1}, in_heads={"desk": 3})
+
+
+def row(rid: int, body: str, head: str = "", section: int | None = None) -> FoundRow:
+    return FoundRow(rid, 1, rid if section is None else section, body.split(), frozenset(head.split()))
+
+
+def scorer(text: str, options: SearchOptions = PLAIN, expansions: Any = (), collection: Collection = FOUR) -> Scorer:
+    question = question_of(text, options, expansions)
+    assert question is not None
+    return Scorer(question, collection, options)
+
+
+def test_one_term_has_its_bm25() -> None:
+    """N = 4, df = 2; three terms, as many as on average, so that the length plays no part."""
+    idf = log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+    found = scorer("limit").scores([row(1, "limit of five")])
+    assert found[1] == pytest.approx(idf * 1 * 2.2 / (1 + 1.2))
+
+
+def test_what_a_row_does_not_cover_lowers_its_score() -> None:
+    limit, approval = log(1 + 2.5 / 2.5), log(1 + 3.5 / 1.5)
+    share = limit / (limit + approval)
+    found = scorer("approval limit").scores([row(1, "limit of five")])
+    assert found[1] == pytest.approx(limit * share**COVERAGE_EXPONENT)
+
+
+def test_a_pair_of_neighbours_counts_by_the_idf_of_both() -> None:
+    options = SearchOptions(pairs_weight=0.5, head_weight=0.0, sibling_weight=0.0)
+    limit, approval = log(1 + 2.5 / 2.5), log(1 + 3.5 / 1.5)
+    found = scorer("approval limit", options).scores([row(1, "approv limit five"), row(2, "limit approv five")])
+    assert found[2] == pytest.approx(limit + approval)
+    assert found[1] == pytest.approx(limit + approval + 0.5 * (limit + approval))
+
+
+def test_siblings_add_the_best_of_their_section() -> None:
+    options = SearchOptions(pairs_weight=0.0, head_weight=0.0, sibling_weight=0.4)
+    alone = scorer("limit").scores([row(1, "limit of five")])[1]
+    found = scorer("limit", options).scores([row(1, "limit of five"), row(2, "of five desks", section=1)])
+    assert found == {1: pytest.approx(alone + 0.4 * alone), 2: pytest.approx(0.4 * alone)}
+
+
+def test_the_best_name_of_a_term_counts_once() -> None:
+    names, alike = [Expansion("limit", "ceiling", 0.5)], FOUR._replace(in_texts={"limit": 2, "ceil": 2})
+    idf = log(1 + (4 - 2 + 0.5) / (2 + 0.5))
+    asked = scorer("limit", expansions=names, collection=alike)
+    assert asked.scores([row(1, "limit ceil five"), row(2, "ceil of five")]) == pytest.approx({1: idf, 2: 0.5 * idf})
+
+
+def test_a_code_in_a_head_counts_fully() -> None:
+    collection = Collection(chunks=4, words=12, in_texts={}, in_heads={"637": 1})
+    idf = log(1 + (4 - 1 + 0.5) / (1 + 0.5))
+    found = scorer("637", collection=collection).scores([row(1, "notice of board", "637")])
+    assert found[1] == pytest.approx(2.0 * idf)
+
+
+def test_the_rarest_terms_are_looked_up_first_and_many_rows_are_not_read() -> None:
+    many = Collection(chunks=100_000, words=1, in_texts={"limit": 49_000, "approv": 40, "board": 30_000}, in_heads={})
+    question = question_of("board approval limit", PLAIN, ())
+    assert question is not None
+    assert [found.term for found in look_ups(question, many, PLAIN)] == ["approv", "board"]
+
+
+def test_an_only_term_is_looked_up_however_frequent_it_is() -> None:
+    many = Collection(chunks=1_000_000, words=1, in_texts={"limit": 900_000}, in_heads={})
+    question = question_of("limit", PLAIN, ())
+    assert question is not None and [found.term for found in look_ups(question, many, PLAIN)] == ["limit"]
+
+
+def test_a_question_without_terms_is_none() -> None:
+    assert question_of("the of and", PLAIN, ()) is None
+
+
+def test_a_long_question_is_shortened() -> None:
+    question = question_of(" ".join(f"word{number}" for number in range(2 * MOST_TERMS)), PLAIN, ())
+    assert question is not None and question.shortened and len(question.weights) == MOST_TERMS
+
+
+def test_stored_terms_are_cut() -> None:
+    (text,) = index_texts([Chunk(content="x" * 300, title="Limits")])
+    stored = StoredTerms.of(text)
+    assert stored.body == [kept("x" * 300)] == ["x" * 200] and stored.head == ["limit"]
+
+
+@given(st.lists(st.sampled_from(["limit", "approv", "five", "desk"]), min_size=1, max_size=12))
+def test_a_score_is_never_negative_and_holds_only_what_is_held(body: list[str]) -> None:
+    score = scorer("approval limit").scores([row(1, " ".join(body))])[1]
+    assert score > 0.0 if {"limit", "approv"} & {*body} else score == 0.0
