@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -250,6 +251,24 @@ def identity() -> Any:
 def provider(identity: Any) -> Iterator[Any]:
     """The provider's server on loopback."""
     with identity.IdentityProvider() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chats() -> Any:
+    """Answers of chat models in the forms of their APIs, and the server that gives them; see `chat_server.py`."""
+    spec = importlib.util.spec_from_file_location("chat_server", Path(__file__).with_name("chat_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def chat_server(chats: Any) -> Iterator[Any]:
+    """That server on loopback."""
+    with chats.ChatServer() as server:
         yield server
 
 

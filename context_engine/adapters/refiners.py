@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from context_engine.adapters.chat_models.openai import JsonModelOptions, open_json_model
+from context_engine.adapters.chat_models.server_chat import ask_json
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.server import CHAT_API, ChatOptions, ModelServer, ask_json, open_server
 from context_engine.core.context.fence import fence
 from context_engine.core.models import Refinement
-from context_engine.core.protocols import QueryRefiner
-from context_engine.errors import RefinerError
+from context_engine.core.protocols import ChatModel, QueryRefiner
+from context_engine.errors import ChatModelError, RefinerError
 
 _RULES: Final = """\
 You prepare questions for a search in a bank's rules, procedures and standards. The question is between the lines
@@ -28,7 +29,7 @@ Answer with one JSON object and nothing else:
 {{"question": "...", "concepts": ["...", "..."]}}"""
 
 
-class OpenAIRefinerOptions(ChatOptions):
+class OpenAIRefinerOptions(JsonModelOptions):
     """Options of the query refiner `openai`, in addition to those of the model.
 
     Attributes:
@@ -45,34 +46,32 @@ class OpenAIRefiner:
 
     def __init__(
         self,
-        server: ModelServer,
-        options: OpenAIRefinerOptions,
+        model: ChatModel,
+        max_concepts: int,
         *,
         nonce: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        self.name = f"openai:{options.model}"
-        self._server, self._options, self._nonce = server, options, nonce
+        self.name = model.name
+        self._model, self._most, self._nonce = model, max_concepts, nonce
 
     def refine(self, query: str, language: str) -> Refinement:
         """Return another wording of a question, and its concepts."""
-        nonce, most = self._nonce(), self._options.max_concepts
-        rules = _RULES.format(nonce=nonce, language=language, most=most)
+        nonce = self._nonce()
+        rules = _RULES.format(nonce=nonce, language=language, most=self._most)
         try:
-            answer = ask_json(self._server, self._options, rules, fence(query, nonce))
+            answer = ask_json(self._model, rules, fence(query, nonce))
             text, concepts = answer["question"], answer["concepts"]
             if not isinstance(text, str) or not all(isinstance(concept, str) for concept in concepts):
                 raise TypeError
+        except ChatModelError as error:
+            raise RefinerError(str(error)) from None
         except (KeyError, TypeError, ValueError):
             raise RefinerError(f"{self.name} did not answer with a question and its concepts") from None
-        return Refinement(text, tuple(concepts[:most]))
+        return Refinement(text, tuple(concepts[: self._most]))
 
 
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> QueryRefiner:
     """Return a query refiner over a language model; nothing is sent yet."""
     chosen = read_options(OpenAIRefinerOptions, options)
-
-    def error(problem: str, _later: bool) -> RefinerError:
-        return RefinerError(f"openai: {problem}")
-
-    server = open_server(CHAT_API, context, chosen.connection, error, attempts=chosen.attempts)
-    return OpenAIRefiner(server, chosen)
+    model = open_json_model(chosen, context, label="openai", attempts=chosen.attempts)
+    return OpenAIRefiner(model, chosen.max_concepts)

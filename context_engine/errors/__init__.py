@@ -30,6 +30,8 @@ ContextEngineError
 ├── RerankerError             a reranker failed; the engine degrades instead of raising it
 ├── EmbedderError             an embedder failed (retryable)
 ├── RefinerError              a query refiner failed; the query is searched unchanged
+├── ChatModelError            a chat model failed (retryable); holds the text that came before
+├── CostLimitReached          a model call could exceed a cost limit, so it was not made
 ├── MaskingError              personal data could not be masked, so the text is withheld
 ├── AuditError                the audit ledger cannot serve the request
 │   ├── AuditUnavailable      an answer could not be recorded, so it is withheld
@@ -80,6 +82,8 @@ from context_engine.errors.safeguards import (
 )
 from context_engine.errors.sources import (
     AllSourcesFailed,
+    ChatModelError,
+    CostLimitReached,
     DegradedRetrieval,
     EmbedderError,
     EvidenceIncomplete,
@@ -109,8 +113,10 @@ __all__ = [
     "AuditError",
     "AuditOff",
     "AuditUnavailable",
+    "ChatModelError",
     "ConfigError",
     "ContextEngineError",
+    "CostLimitReached",
     "CursorExpired",
     "DegradedRetrieval",
     "EmbedderError",

@@ -167,6 +167,54 @@ class EmbedderError(ContextEngineError):
         return {**super().to_dict(), "retryable": self.retryable}
 
 
+class ChatModelError(ContextEngineError):
+    """A chat model failed.
+
+    Args:
+        message: what happened, and how to mend it.
+        retryable: whether the same call may succeed later.
+
+    Attributes:
+        text: what the model had written before; the answer is truncated unless this is empty.
+        usage: a `ChatUsage` of the tokens spent, estimated; None if no text came.
+    """
+
+    code = "chat_model_error"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        self.retryable, self.text = retryable, ""
+        self.usage: Any = None
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with retryable and truncated; the text is for the caller alone."""
+        return {**super().to_dict(), "retryable": self.retryable, "truncated": bool(self.text)}
+
+
+class CostLimitReached(ContextEngineError):
+    """A call of a chat model was not made, because it could have exceeded a cost limit.
+
+    Args:
+        message: which limit, and what the call could have cost.
+        setting: the name of the limit.
+        limit, used, cost: the limit, what is spent and reserved, and the most that the call could have cost.
+        currency: of the three.
+    """
+
+    code = "cost_limit"
+
+    def __init__(
+        self, message: str, *, setting: str = "", limit: str = "", used: str = "", cost: str = "", currency: str = ""
+    ) -> None:
+        self.setting, self.limit, self.used, self.cost, self.currency = setting, limit, used, cost, currency
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with the limit and the sums."""
+        names = ("setting", "limit", "used", "cost", "currency")
+        return {**super().to_dict(), **{name: getattr(self, name) for name in names}}
+
+
 class StoreError(ContextEngineError):
     """The embedded base cannot be used."""
 

@@ -29,7 +29,11 @@ from context_engine.settings.files import FromVariable, Interpolator, read_yaml
 from context_engine.settings.messages import config_error, unknown_key
 from context_engine.settings.paths import ConfigPaths
 
-_SECRETS: Final = ("api_key", "proxy")
+_SECRETS: Final = ("api_key", "client_secret", "proxy")
+_TOKEN_KEYS: Final = ("token_url", "client_id", "client_secret")
+_SENT_TO: Final = {"api_key": ("base_url",), "client_secret": ("base_url", "token_url")}
+"""Each key, and the addresses that receive it or what it is exchanged for."""
+DATABASE_SCHEME: Final = "postgresql"
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
 """For each connection and key: the value as written, and the interpolator for its variables."""
 
@@ -47,10 +51,34 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _database_url(text: str) -> str:
+    """Check the URL of a database, which may name several hosts, separated by commas."""
+    parts = urlsplit(text)
+    if not parts.netloc or any(not host for host in parts.netloc.split(",")) or not parts.path.strip("/"):
+        raise ValueError("must name host and database: postgresql://HOST:PORT/DATABASE")
+    if parts.query or parts.fragment:
+        raise ValueError("must not have a query or a fragment: only scheme, hosts, ports and database")
+    return text.rstrip("/")
+
+
+def hosts_of(url: str) -> list[tuple[str, str]]:
+    """Return host and port of each server in the URL of a database; the port is 5432 if none is given.
+
+    >>> hosts_of("postgresql://db1.bank.example,[::1]:5433/knowledge")
+    [('db1.bank.example', '5432'), ('::1', '5433')]
+    """
+    out = []
+    for part in urlsplit(url).netloc.split(","):
+        host, colon, port = part.rpartition(":")
+        named = bool(colon) and port.isdigit()
+        out.append(((host if named else part).strip("[]"), port if named else "5432"))
+    return out
+
+
 def _url_without_user(text: str) -> str:
     if "@" in urlsplit(text).netloc:
         raise ValueError("must not hold a user name or password: give the key as api_key")
-    return _url(text)
+    return _database_url(text) if text.startswith(f"{DATABASE_SCHEME}://") else _url(text)
 
 
 def _no_flag(value: Any) -> Any:
@@ -74,9 +102,23 @@ class Connection(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     base_url: Annotated[str, AfterValidator(_url_without_user)] = Field(
-        description="http or https, without user name, query or fragment."
+        description="http or https, without user name, query or fragment; for adapter postgres "
+        "postgresql://HOST:PORT/DATABASE, several hosts separated by commas."
+    )
+    user: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="The user of a database; its password is api_key."
     )
     api_key: Secret | None = None
+    api_key_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = Field(
+        None,
+        description="Header for the key alone, such as api-key for Azure; null: what the kind of server expects.",
+    )
+    token_url: Annotated[str, AfterValidator(_url_without_user)] | None = Field(
+        None, description="Instead of api_key: where access tokens are fetched (OAuth 2.0, client credentials)."
+    )
+    client_id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Name at the token server.")
+    client_secret: Secret | None = None
+    token_scope: str | None = Field(None, description="Scope of the tokens, if the token server wants one.")
     ca_bundle: Path | None = Field(None, description="PEM file with the authorities to trust.")
     client_certificate: Path | None = Field(None, description="PEM file; needs client_key unless it holds the key too.")
     client_key: Path | None = None
@@ -106,6 +148,17 @@ class Connection(BaseModel):
             raise ValueError("client_key needs client_certificate: set both or neither")
         return self
 
+    @model_validator(mode="after")
+    def _tokens_are_complete(self) -> Connection:
+        given = [key for key in _TOKEN_KEYS if getattr(self, key) is not None]
+        if given and len(given) < len(_TOKEN_KEYS):
+            raise ValueError(f"{' and '.join(_TOKEN_KEYS)} belong together: set all of them or none")
+        if given and self.api_key is not None:
+            raise ValueError("api_key and token_url are two ways to be let in: set one of them")
+        if self.token_scope is not None and not given:
+            raise ValueError("token_scope needs token_url")
+        return self
+
     _url_as_written: str | None = PrivateAttr(None)
 
     @property
@@ -115,8 +168,9 @@ class Connection(BaseModel):
 
     @model_validator(mode="after")
     def _keys_are_kept_secret(self) -> Connection:
-        if self.api_key is not None:
-            keep_secret(self.api_key.get_secret_value())
+        for secret in (self.api_key, self.client_secret):
+            if secret is not None:
+                keep_secret(secret.get_secret_value())
         proxy = "" if self.proxy is None else self.proxy.get_secret_value()
         if "@" in urlsplit(proxy).netloc:  # without a user name it is a plain address
             keep_secret(proxy)
@@ -179,11 +233,12 @@ class Connections:
             Notice(
                 NoticeCode.API_KEY_UNENCRYPTED,
                 f"connections.{name}",
-                f"connection {name!r} sends its api_key over plain http: use https",
+                f"connection {name!r} sends its {key} over plain http: use https",
             )
             for name in self.names
-            if "api_key" in self._fields[name]
-            and sends_unencrypted(str(self._fields[name].get("base_url", ("", ""))[1]))
+            for key, urls in _SENT_TO.items()
+            if key in self._fields[name]
+            and any(sends_unencrypted(str(self._fields[name].get(url, ("", ""))[1])) for url in urls)
         )
 
     def written(self, name: str) -> dict[str, Any]:
@@ -273,13 +328,22 @@ def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
 
 def sends_unencrypted(url: str) -> bool:
     """Return whether data sent to a URL leaves the machine in plain text; loopback addresses do not."""
-    if not url.startswith("http:"):
-        return False
+    return url.startswith("http:") and not is_local(_host(url))
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is this machine; a path is the folder of a local socket."""
     try:
-        host = urlsplit(url).hostname or ""
-        return host != "localhost" and not ip_address(host).is_loopback
+        return host == "localhost" or host.startswith("/") or ip_address(host).is_loopback
     except ValueError:
-        return True
+        return False
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _emptiness(written: str) -> str:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from context_engine.core.models import (
     GROUPS,
@@ -20,6 +21,7 @@ from context_engine.core.models import (
     IngestSettings,
     Notice,
     NoticeCode,
+    Price,
     SearchSettings,
     Settings,
     SettingsGroup,
@@ -28,7 +30,7 @@ from context_engine.core.models import (
 )
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.files import FromVariable, Unparsed
-from context_engine.settings.messages import allowed_values, got, unknown_key
+from context_engine.settings.messages import allowed_values, field_problem, got, unknown_key
 
 FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
 """The settings of the pipeline and of ingest by key; no key is in both."""
@@ -85,6 +87,8 @@ def _checked(key: str, value: Any) -> Any:
             raise ValueError(
                 _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
             ) from None
+        if key == "prices" and isinstance(value, list | tuple):
+            raise ValueError(_price_problem(first)) from None
         raise ValueError(f"must be {_allowed(key)}{got(value)}") from None
     if key == "sources" and checked == ():
         raise ValueError("names no source: name at least one, or leave the key out for all")
@@ -98,6 +102,11 @@ def _boost_problem(location: tuple[int | str, ...], kind: str, context: Mapping[
     if kind == "extra_forbidden":
         return f"{where}: unknown tier. Valid: tier_1, tier_2, tier_3, tier_4, tier_5."
     return f"{where}: must be a number from 0 to 1{got(value)}"
+
+
+def _price_problem(details: ErrorDetails) -> str:
+    problem = field_problem(details, details["loc"], Price)
+    return ": ".join(filter(None, [".".join(map(str, details["loc"])), problem]))
 
 
 @cache

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import hmac
-import os
 import sqlite3
-import stat
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 from context_engine.core.concurrency.forking import Lock, abandon, forget_in_child
-from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.principals import NewToken, new_token, token_hash
+from context_engine.settings.shared_database import SharedDatabase
 
 TOKEN_FILE: Final = "tokens.sqlite"
 _USED_EVERY_S: Final = 60
 _COLUMNS: Final = "id, name, principal, created, expires, revoked, used"
 _NO_HASH: Final = "0" * 64
+_TABLE: Final = """
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, principal TEXT NOT NULL, sha256 TEXT NOT NULL,
+    created INTEGER NOT NULL, expires INTEGER, revoked INTEGER, used INTEGER
+) WITHOUT ROWID
+"""
 
 
 class StoredToken(NamedTuple):
@@ -58,6 +59,9 @@ class TokenStore:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / TOKEN_FILE
+        self._file = SharedDatabase(
+            self.path, (_TABLE,), version=1, holds="the tokens", if_exposed=", and replace the tokens"
+        )
         self._lock = Lock()
         self._reader: sqlite3.Connection | None = None
         self._reads: tuple[int, int] | None = None
@@ -79,7 +83,7 @@ class TokenStore:
             InvalidRequest: the token would already be expired.
             ConfigError: the file cannot be written.
         """
-        with self._written() as connection:
+        with self._file.written() as connection:
             return _insert(connection, name, principal, now, expires)
 
     def revoke(self, token_id: str, *, now: datetime) -> StoredToken:
@@ -89,7 +93,7 @@ class TokenStore:
             InvalidRequest: there is no token of that id.
             ConfigError: the file cannot be written.
         """
-        with self._written() as connection:
+        with self._file.written() as connection:
             _found(connection, token_id)
             _end(connection, token_id, now)
             return _found(connection, token_id)
@@ -105,7 +109,7 @@ class TokenStore:
             InvalidRequest: the old token is unknown or no longer valid, or the new one would be expired already.
             ConfigError: the file cannot be written.
         """
-        with self._written() as connection:
+        with self._file.written() as connection:
             old = _found(connection, token_id)
             if not old.opens(now):
                 raise InvalidRequest(f"the token {token_id} is no longer valid: add a new one")
@@ -138,7 +142,7 @@ class TokenStore:
             ConfigError: the file cannot be written.
         """
         seconds = int(now.timestamp())
-        with self._written() as connection:
+        with self._file.written() as connection:
             statement = "UPDATE tokens SET used = ? WHERE id = ? AND (used IS NULL OR used <= ?)"
             connection.execute(statement, (seconds, token_id, seconds - _USED_EVERY_S))
 
@@ -149,16 +153,15 @@ class TokenStore:
 
     def _rows(self, query: str, *values: str) -> list[Any]:
         """Return the rows of a query; () if the file is missing or just being created."""
-        with self._lock, self._problems_named():
+        with self._lock, self._file.problems_named():
             try:
                 stat = self.path.stat()
             except FileNotFoundError:
                 return []
             if self._reader is None or self._reads != (stat.st_dev, stat.st_ino):
                 self._let_go()
-                reader = connect(self.path)
-                if not version_of(reader):
-                    reader.close()
+                reader = self._file.reader()
+                if reader is None:
                     return []
                 self._reader, self._reads = reader, (stat.st_dev, stat.st_ino)
             return self._reader.execute(query, values).fetchall()
@@ -167,32 +170,6 @@ class TokenStore:
         if self._reader is not None:
             self._reader.close()
         self._reader = self._reads = None
-
-    @contextmanager
-    def _written(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection within a transaction that writes."""
-        with self._problems_named():
-            make_file(self.path)
-            with closing(connect(self.path)) as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    if not version_of(connection):
-                        connection.execute(TABLE)
-                        connection.execute(f"PRAGMA user_version = {VERSION}")
-                    yield connection
-                except BaseException:
-                    connection.execute("ROLLBACK")
-                    raise
-                connection.execute("COMMIT")
-
-    @contextmanager
-    def _problems_named(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            problem = f"the tokens cannot be read or written ({reason}): let the user who runs this write to its folder"
-            raise ConfigError(problem, file=str(self.path)) from error
 
 
 def _insert(
@@ -234,61 +211,3 @@ def _token(row: tuple[str, str, str, int, int | None, int | None, int | None]) -
 
 def _seconds(moment: datetime) -> int:
     return int(moment.timestamp())
-
-
-VERSION: Final = 1
-_BUSY_S: Final = 10.0
-
-TABLE: Final = """
-CREATE TABLE tokens (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, principal TEXT NOT NULL, sha256 TEXT NOT NULL,
-    created INTEGER NOT NULL, expires INTEGER, revoked INTEGER, used INTEGER
-) WITHOUT ROWID
-"""
-
-
-def make_file(path: Path) -> None:
-    """Create an empty file readable by its owner only, unless it exists."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open the file; transactions are begun and ended by hand.
-
-    Raises:
-        ConfigError: others may read it, or a newer version has written it.
-    """
-    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"can be read by others: run chmod 600 {path}, and replace the tokens", file=str(path))
-    uri = f"file:{quote(str(path.absolute()))}?mode=rw"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-    try:
-        _use_log(connection)
-        connection.execute("PRAGMA synchronous = FULL")
-        if version_of(connection) > VERSION:
-            raise ConfigError("was written by a newer version: use that version", file=str(path))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch on the write-ahead log, so that no reader waits for a writer. SQLite does not retry this switch itself."""
-    until = time.monotonic() + _BUSY_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def version_of(connection: sqlite3.Connection) -> int:
-    """Return the schema version of the file; 0 if it is just being created."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])

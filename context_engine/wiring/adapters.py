@@ -16,6 +16,8 @@ SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
 EMBEDDERS: Final = "context_engine.embedders"
 REFINERS: Final = "context_engine.refiners"
+CHAT_MODELS: Final = "context_engine.chat_models"
+ENTAILMENT: Final = "context_engine.entailment"
 MASKERS: Final = "context_engine.maskers"
 ACCESS_POLICIES: Final = "context_engine.access_policies"
 GROUPS: Final = {
@@ -23,6 +25,8 @@ GROUPS: Final = {
     RERANKERS: "reranker",
     EMBEDDERS: "embedder",
     REFINERS: "query refiner",
+    CHAT_MODELS: "chat model",
+    ENTAILMENT: "entailment model",
     MASKERS: "masker",
     ACCESS_POLICIES: "access policy",
 }
@@ -30,6 +34,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 BUILT_IN: Final = (
     EntryPoint("local", "context_engine.wiring.embedded_base:open_local", SOURCES),
     EntryPoint("dify", "context_engine.adapters.sources.dify:open_dify", SOURCES),
+    EntryPoint("postgres", "context_engine.adapters.sources.postgres:open_postgres", SOURCES),
     EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),
     EntryPoint("cross_encoder", "context_engine.adapters.rerankers.cross_encoder:open_cross_encoder", RERANKERS),
     EntryPoint("max_sim", "context_engine.adapters.rerankers.max_sim:open_max_sim", RERANKERS),
@@ -45,6 +50,8 @@ BUILT_IN: Final = (
         for name in ("sentence_transformers", "onnx", "openai")
     ),
     EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
+    EntryPoint("openai", "context_engine.adapters.chat_models.openai:open_openai", CHAT_MODELS),
+    EntryPoint("anthropic", "context_engine.adapters.chat_models.anthropic:open_anthropic", CHAT_MODELS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
 )
 """This package's own adapters. They need no metadata, because a Dify plugin carries only some of them."""

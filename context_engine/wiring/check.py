@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import ModelSettings, Notice, NoticeCode, Settings, SourceSpec
+from context_engine.core.models import (
+    EffectiveSettings,
+    ModelSettings,
+    Notice,
+    NoticeCode,
+    Settings,
+    SourceSpec,
+    missing_price,
+    valid_price,
+)
 from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError, nearest
@@ -113,10 +122,17 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingPr
     """Yield problems of models: missing, or with unusable options; opens the models, but loads no weights."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
-    others = (models.reranker, models.rerankers, models.refiner)
-    for opened, stops in ((models.embedder, embedded), *((opener, None) for opener in others)):
+    needed: list[tuple[Callable[[], object], Sequence[str] | None]] = [
+        (models.embedder, embedded),
+        (models.reranker, None),
+        (models.rerankers, None),
+        (models.refiner, None),
+        (models.chat_model, ()),
+        (models.entailment, ()),
+    ]
+    for open_model, stops in needed:
         try:
-            opened()
+            open_model()
         except ConfigError as error:
             yield _BlockingProblem(error, stops)
 
@@ -167,6 +183,7 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
         except ConfigError as error:
             yield _BlockingProblem(error, [name])
             continue
+        yield from _of_cost(base)
         known = [source.id for source in domain.sources]
         for source in set(base.values.sources or ()).difference(known):
             problem = f"domain {name!r} has no source {source!r}.{nearest(source, known)}"
@@ -181,6 +198,23 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
             unknown = unknown_reranker(settings)
             if unknown is not None:
                 yield _BlockingProblem(unknown, ())
+
+
+def _of_cost(settings: EffectiveSettings) -> Iterator[_BlockingProblem]:
+    """Yield that the chat model of a domain with a cost limit has no price; it would not be asked."""
+    values, day = settings.values, SystemClock().now().date()
+    limits = (
+        values.cost_limit_request,
+        values.cost_limit_job,
+        values.cost_limit_domain_day,
+        values.cost_limit_day,
+    )
+    model = values.chat_model_options.get("model")
+    if values.chat_model is None or not isinstance(model, str) or all(limit is None for limit in limits):
+        return
+    if valid_price(values.prices, model, day) is None:
+        problem = missing_price(model, day)
+        yield _BlockingProblem(ConfigError(problem.problem, file=settings.origins.get("prices"), key="prices"), ())
 
 
 def _of_sources(registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
@@ -226,19 +260,20 @@ def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
 
 
 def _written_keys(config: Config) -> Iterator[Notice]:
-    """Yield the connections whose API key is in a file in plain text."""
+    """Yield the connections whose API key or client secret is in a file in plain text."""
     for name in config.connections.names:
-        key = config.connections.written(name).get("api_key")
-        if isinstance(key, str) and "${" not in key:
-            message = (
-                f"connection {name!r}: the file holds the api_key itself: move it into a variable or a file of its "
-                f"own and write api_key: ${{{_variable(name)}}} or ${{file:/run/secrets/{name}_api_key}}"
-            )
-            yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", message)
+        written = config.connections.written(name)
+        for key in ("api_key", "client_secret"):
+            if isinstance(written.get(key), str) and "${" not in written[key]:
+                message = (
+                    f"connection {name!r}: the file holds the {key} itself: move it into a variable or a file of its "
+                    f"own and write {key}: ${{{_variable(name, key)}}} or ${{file:/run/secrets/{name}_{key}}}"
+                )
+                yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", message)
 
 
-def _variable(name: str) -> str:
-    return "".join(char if char.isascii() and char.isalnum() else "_" for char in name).upper() + "_API_KEY"
+def _variable(name: str, key: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "_" for char in f"{name}_{key}").upper()
 
 
 def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
@@ -248,6 +283,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     used |= set() if oidc is None else {oidc.jwks}
     used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
+    used |= {*_named(values.chat_model_options), *_named(values.entailment_options)}
     if not registry.problems:
         for name in config.connections.names:
             if name not in used:

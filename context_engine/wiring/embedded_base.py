@@ -5,13 +5,14 @@ Only this package imports `adapters.sources.local`. Other code asks for a capabi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
-from context_engine.core.models import Chunk, Settings, SourceSpec
+from context_engine.adapters.sources.stores.dry_sink import DrySink
+from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, Sink
 from context_engine.errors import ConfigError, StoreError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase as LocalBase
     from context_engine.adapters.sources.local import LocalSource
     from context_engine.adapters.sources.local import PartitionStats as PartitionStats
-    from context_engine.adapters.sources.local.partitions import Place
+    from context_engine.adapters.sources.stores.places import Place
 
 
 EMBEDDED: Final = "local"
@@ -70,7 +71,7 @@ def create_base(path: Path, specs: Sequence[SourceSpec], rules_of: Callable[[str
         rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
     """
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.adapters.sources.local.partitions import places
+    from context_engine.adapters.sources.stores.places import places
 
     return LocalBase.open(path, create=True, place=places(specs, rules_of))
 
@@ -100,22 +101,6 @@ def check_local(spec: SourceSpec) -> None:
             raise ConfigError("adapter 'local' does not use this key: remove it", key=f"sources.{spec.id}.{key}")
 
 
-class _EmptySink:
-    """An empty sink that stores nothing: for a dry run without a base."""
-
-    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        return True
-
-    def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        return False
-
-    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        return {}
-
-    def commit(self) -> None:
-        return None
-
-
 @contextmanager
 def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
     """Open the embedded base for writing; it is created if missing.
@@ -124,12 +109,12 @@ def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, option
         ConfigError: its folder cannot be written to.
         StoreError: the base cannot be used, or another process writes to it.
     """
-    from context_engine.adapters.sources.local.partitions import places
+    from context_engine.adapters.sources.stores.places import places
 
     path, place = base_path(context.data_dir()), places(specs, context.rules_of)
     with open_base(path, context.settings, context.embedder(), context.clock, place) as base:
         if options.dry_run and not base.exists():
-            yield _EmptySink()
+            yield DrySink(lambda _source_id: {})
             return
         try:
             writer = base.writer()
@@ -150,7 +135,7 @@ def open_local(spec: SourceSpec, context: SourceContext) -> LocalSource:
         ConfigError: the source names a connection, dataset ids or settings.
     """
     from context_engine.adapters.sources.local import LocalSource
-    from context_engine.adapters.sources.local.partitions import SourcePlace
+    from context_engine.adapters.sources.stores.places import SourcePlace
 
     check_local(spec)
     path = base_path(context.data_dir())

@@ -1,4 +1,4 @@
-"""Embedders, rerankers and refiners by name, the models of one engine, and the reranker of a search."""
+"""Embedders, rerankers, refiners and chat models by name, the models of one engine, and the reranker of a search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from context_engine.adapters.model_access import ModelContext
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.reranking import chosen
 from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
-from context_engine.core.protocols import Clock, Embedder, QueryRefiner, Reranker
+from context_engine.core.protocols import ChatModel, Clock, Embedder, Entailment, QueryRefiner, Reranker
 from context_engine.core.query.features import UNKNOWN, language
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.connections import Connection
 from context_engine.settings.layers import with_layer
 from context_engine.settings.messages import unknown_key
-from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
+from context_engine.wiring.adapters import (
+    CHAT_MODELS,
+    EMBEDDERS,
+    ENTAILMENT,
+    REFINERS,
+    RERANKERS,
+    find_adapter,
+    load_adapter,
+)
 
 if TYPE_CHECKING:
     from context_engine.adapters.embedders.openai import EmbedderUse
@@ -76,7 +84,7 @@ def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
 
 
 class Models:
-    """The models of one engine: its embedder, opened once at first use, its rerankers and its refiner.
+    """The models of one engine: its embedder, opened once at first use, its rerankers, its refiner and its chat model.
 
     Args:
         settings: the settings without those of a domain or call, because all searches share the models.
@@ -184,6 +192,32 @@ class Models:
             return None
         origin, key = settings.origins.get("query_refiner", "default"), "query_refiner"
         return _open(REFINERS, name, settings.values.query_refiner_options, self.context, origin, key)  # type: ignore[no-any-return]
+
+    def chat_model(self) -> ChatModel | None:
+        """Return the configured chat model; None if none is configured.
+
+        Raises:
+            ConfigError: not installed, or unusable options.
+        """
+        settings = self._settings()
+        name = settings.values.chat_model
+        if name is None:
+            return None
+        origin, key = settings.origins.get("chat_model", "default"), "chat_model"
+        return _open(CHAT_MODELS, name, settings.values.chat_model_options, self.context, origin, key)  # type: ignore[no-any-return]
+
+    def entailment(self) -> Entailment | None:
+        """Return the configured entailment model; None if none is configured.
+
+        Raises:
+            ConfigError: not installed, or unusable options.
+        """
+        settings = self._settings()
+        name = settings.values.entailment
+        if name is None:
+            return None
+        origin, key = settings.origins.get("entailment", "default"), "entailment"
+        return _open(ENTAILMENT, name, settings.values.entailment_options, self.context, origin, key)  # type: ignore[no-any-return]
 
     def _required(self) -> Embedder:
         embedder = self.embedder()

@@ -8,9 +8,10 @@ without cookies or redirects, within the rate of the plan. A refused key is read
 from context_engine.adapters.http.api import Api, Meaning, below_host, refusal, versioned
 from context_engine.adapters.http.client import ApiClient
 from context_engine.adapters.http.download import InsideAddress, TooLarge, Untrusted, download
+from context_engine.adapters.http.events import ServerEvent, server_events
 from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
 from context_engine.adapters.http.retry import Backoff, RetryBudget, retried
-from context_engine.adapters.http.transport import HttpAnswer, HttpCall
+from context_engine.adapters.http.transport import HttpAnswer, HttpCall, HttpStream
 
 __all__ = [
     "Access",
@@ -20,15 +21,18 @@ __all__ = [
     "Backoff",
     "HttpAnswer",
     "HttpCall",
+    "HttpStream",
     "InsideAddress",
     "KeyHeader",
     "Meaning",
     "RetryBudget",
+    "ServerEvent",
     "TooLarge",
     "Untrusted",
     "below_host",
     "download",
     "refusal",
     "retried",
+    "server_events",
     "versioned",
 ]

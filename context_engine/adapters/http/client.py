@@ -6,15 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from contextlib import closing
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
+from context_engine.adapters.http.access_tokens import AccessTokens
 from context_engine.adapters.http.api import Api, refusal
-from context_engine.adapters.http.deadline import TimeLimit
-from context_engine.adapters.http.keys import Access, ApiKey
-from context_engine.adapters.http.transport import HttpAnswer, HttpCall, make_client, send
+from context_engine.adapters.http.deadline import PartLimit, TimeLimit
+from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
+from context_engine.adapters.http.transport import HttpAnswer, HttpCall, HttpStream, make_client, open_stream, send
 from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
@@ -30,6 +32,7 @@ from context_engine.settings.connections import Connection
 
 PHASES: Final = 3
 """Connecting, waiting and reading may each take the longest allowed silence; all together at most three of them."""
+T = TypeVar("T")
 Turn = Callable[[Callable[[], HttpAnswer]], HttpAnswer]
 """Makes a call when its turn comes, and returns its answer."""
 
@@ -49,6 +52,7 @@ class ApiClient:
         """Drop open connections: a forked child would share them with its parent."""
         self._lock = threading.Lock()
         self._clients: dict[Connection, httpx.Client] = {}
+        self._tokens = AccessTokens(self._clock)
 
     def access(self) -> Access:
         """Read the connection.
@@ -83,13 +87,23 @@ class ApiClient:
         Raises:
             SourceError: the server gave no good answer, or may not be called yet.
         """
-        used = access.key
-        answer = self._exchange(call, access, left, silence_s, turn)
-        if isinstance(answer, SourceAuthError | SourceForbidden):
-            answer = self._rotate(access, used, answer) or self._exchange(call, access, left, silence_s, turn)
-        if isinstance(answer, SourceError):
-            raise answer  # here, because the frames of the exchange hold the answer, which may repeat the key
-        return answer
+        return self._with_fresh_key(access, lambda: self._exchange(call, access, left, silence_s, turn))
+
+    def stream(
+        self, call: HttpCall, access: Access, left: Callable[[], float], *, first_s: float, silence_s: float
+    ) -> HttpStream:
+        """Make one call and return its good answer while it still comes; with a changed key as in `call`.
+
+        Args:
+            access: as in `call`.
+            left: returns the seconds until the answer is useless; asked several times a second.
+            first_s: longest wait for the first part, in seconds.
+            silence_s: longest wait for each further part.
+
+        Raises:
+            SourceError: the server gave no good answer, or may not be called yet.
+        """
+        return self._with_fresh_key(access, lambda: self._begin(call, access, left, first_s, silence_s))
 
     def close(self) -> None:
         with self._lock:
@@ -98,16 +112,35 @@ class ApiClient:
             client.close()
 
     def _key(self, connection: Connection) -> ApiKey | None:
-        if connection.api_key is None and self.api.key_required:
+        if connection.api_key is None and connection.token_url is None and self.api.key_required:
             raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
+        header = KeyHeader(connection.api_key_header) if connection.api_key_header else self.api.key_header
         try:
-            return None if connection.api_key is None else ApiKey(connection.api_key, self.api.key_header)
+            return None if connection.api_key is None else ApiKey(connection.api_key, header)
         except ConfigError as error:
             problem = f"the connection to {connection.shown_url} cannot be used: {error.problem}"
         raise ConfigError(problem)
 
+    def _key_now(self, access: Access, client: httpx.Client, left: Callable[[], float]) -> ApiKey | None:
+        """Return the key of the connection, or the access token of its token server."""
+        connection = access.connection
+        return access.key if connection.token_url is None else self._tokens.key(connection, client, left)
+
+    def _with_fresh_key(self, access: Access, ask: Callable[[], T | SourceError]) -> T:
+        """Return an answer; ask once more if the key was refused and has changed since."""
+        used = access.key
+        answer = ask()
+        if isinstance(answer, SourceAuthError | SourceForbidden):
+            answer = self._rotate(access, used, answer) or ask()
+        if isinstance(answer, SourceError):
+            raise answer  # here, because the frames of the exchange hold the answer, which may repeat the key
+        return answer
+
     def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
         """Read the connection again after a refusal; return the refusal, or None if the key has changed."""
+        if access.connection.token_url is not None and isinstance(refused, SourceAuthError):
+            self._tokens.drop()
+            return None
         try:
             fresh = self.access()
         except ConfigError as error:
@@ -121,7 +154,7 @@ class ApiClient:
         self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
     ) -> HttpAnswer | SourceError:
         """Make one call; return its good answer, or the error that another answer means."""
-        connection, key, name = access.connection, access.key, self._name(access.connection)
+        connection, name = access.connection, self._name(access.connection)
         longest_s = max(connection.timeout_s, silence_s)
         client, url = self._client(connection), self.api.root(connection.base_url)
 
@@ -129,11 +162,29 @@ class ApiClient:
             self._take(call, access, left)
             due = self._clock.monotonic() + PHASES * longest_s
             limit = TimeLimit(longest_s, lambda: min(left(), due - self._clock.monotonic()))
+            key = self._key_now(access, client, limit.left)
             return send(client, url, call, key, limit=limit, max_bytes=self.api.max_bytes, name=name)
 
         answer = turn(make)
-        if answer.status in self.api.good:
-            return answer
+        return answer if answer.status in self.api.good else self._refusal(answer, access)
+
+    def _begin(
+        self, call: HttpCall, access: Access, left: Callable[[], float], first_s: float, silence_s: float
+    ) -> HttpStream | SourceError:
+        """Make one call; return its good answer, unread, or the error that another answer means."""
+        connection, name = access.connection, self._name(access.connection)
+        client, url = self._client(connection), self.api.root(connection.base_url)
+        self._take(call, access, left)
+        key = self._key_now(access, client, left)
+        limit = PartLimit(first_s, silence_s, left, self._clock.monotonic)
+        stream = open_stream(client, url, call, key, limit=limit, max_bytes=self.api.max_bytes, name=name)
+        if stream.status in self.api.good:
+            return stream
+        with closing(stream):
+            return self._refusal(stream.answer(), access)
+
+    def _refusal(self, answer: HttpAnswer, access: Access) -> SourceError:
+        key, name = access.key, self._name(access.connection)
         hide = redacted if key is None else key.hide
         error = refusal(answer, self.api.statuses, name=name, now=self._clock.now(), hide=hide)
         if isinstance(error, SourceRateLimited) and answer.status in self.api.counts_refusals:
@@ -157,7 +208,7 @@ class ApiClient:
 
     def _client(self, connection: Connection) -> httpx.Client:
         """Return the client of a connection; a new key needs no new client."""
-        keyless = connection.model_copy(update={"api_key": None})
+        keyless = connection.model_copy(update={"api_key": None, "client_secret": None})
         with self._lock:
             if keyless not in self._clients:
                 most = None if self.api.bounded_elsewhere else connection.max_connections

@@ -9,24 +9,76 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, Self
 
+import httpcore
 import httpx
 
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, done_within
 
 _WRITTEN_AT_ONCE: Final = 64 * 1024
+_LOOK_EVERY_S: Final = 0.25
 
 
 class TimeLimit(float):
-    """The longest silence in seconds; it also ends with the whole call, in `left` seconds."""
+    """The longest silence in seconds; it also ends with the whole call, in `left` seconds.
+
+    Attributes:
+        raised_by: what an operator raises for a longer silence, for messages.
+    """
 
     left: Callable[[], float]
+    raised_by = "timeout_s of the connection"
 
-    def __new__(cls, silence_s: float, left: Callable[[], float]) -> TimeLimit:
+    def __new__(cls, silence_s: float, left: Callable[[], float]) -> Self:
         limit = super().__new__(cls, silence_s)
         limit.left = left
         return limit
+
+    @property
+    def silence_s(self) -> float:
+        """The longest silence at this point of the call."""
+        return float(self)
+
+    def next_s(self) -> float:
+        """Return the seconds that the next read or write may take."""
+        return min(self.silence_s, self.left())
+
+
+class PartLimit(TimeLimit):
+    """The longest wait for the next part of an answer that comes in parts; the wait for the first may be longer.
+
+    While a part is awaited, `left` is asked again several times a second: a caller who wants no more makes it 0.
+    """
+
+    raised_by = "first_s or silence_s of the model, or timeout_s of the connection"
+    _monotonic: Callable[[], float]
+    _due: float
+    _waits_s: float
+    _next_s: float
+
+    def __new__(
+        cls, first_s: float, silence_s: float, left: Callable[[], float], monotonic: Callable[[], float]
+    ) -> Self:
+        limit = super().__new__(cls, first_s, left)
+        limit._monotonic, limit._waits_s, limit._next_s = monotonic, first_s, silence_s
+        limit._due = monotonic() + first_s
+        return limit
+
+    @property
+    def silence_s(self) -> float:
+        """The wait for the first part, afterwards the one for each further part."""
+        return self._waits_s
+
+    def next_s(self) -> float:
+        """Return the seconds until the next part is due."""
+        return min(self._due - self._monotonic(), self.left())
+
+    def came(self) -> None:
+        """Begin to wait for another part."""
+        self._waits_s = self._next_s
+        self._due = self._monotonic() + self._next_s
 
 
 def keep_deadlines(client: httpx.Client) -> None:
@@ -66,7 +118,12 @@ class _TimedStream:
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-        return self._stream.read(max_bytes, timeout=_seconds(timeout, httpx.ReadTimeout))
+        if not isinstance(timeout, PartLimit):
+            return self._stream.read(max_bytes, timeout=_seconds(timeout, httpx.ReadTimeout))
+        while True:
+            seconds = min(_seconds(timeout, httpx.ReadTimeout) or 0.0, _LOOK_EVERY_S)
+            with suppress(httpcore.ReadTimeout):
+                return self._stream.read(max_bytes, timeout=seconds)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send bytes in parts, because a server may also be slow to read."""
@@ -91,7 +148,7 @@ def _seconds(limit: float | None, late: type[httpx.TimeoutException]) -> float |
     """Return the seconds that are left now."""
     if not isinstance(limit, TimeLimit):
         return limit
-    seconds = min(float(limit), limit.left())
+    seconds = limit.next_s()
     if seconds <= 0:
         raise late("the time of the whole call is up")
     return seconds

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import httpx
 
-from context_engine.adapters.http.deadline import TimeLimit, keep_deadlines
+from context_engine.adapters.http.deadline import PartLimit, TimeLimit, keep_deadlines
 from context_engine.adapters.http.keys import ApiKey
 from context_engine.errors import ConfigError, SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
@@ -42,11 +44,16 @@ _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", 
 
 
 class HttpCall(NamedTuple):
-    """A method and a path below the API's root; the body is JSON, plain text or none."""
+    """A method and a path below the API's root; the body is JSON, plain text or none.
+
+    Attributes:
+        headers: instead of, or in addition to, the usual ones; never a key.
+    """
 
     method: str
     path: str
     body: Mapping[str, Any] | str | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class HttpAnswer(NamedTuple):
@@ -122,10 +129,76 @@ def make_client(connection: Connection, *, max_connections: int | None = None) -
     return client
 
 
+_BROKEN: Final = (httpx.HTTPError, httpx.InvalidURL, RuntimeError)
+"""Errors of the transport; the last: the client was closed meanwhile, or no thread is left."""
+
+
+class HttpStream:
+    """An answer that is read while it comes; to be closed, which ends the call.
+
+    Attributes:
+        status: of the answer.
+        headers: their names are in lower case.
+    """
+
+    __slots__ = ("_limit", "_max_bytes", "_name", "_response", "headers", "status")
+
+    def __init__(self, response: httpx.Response, limit: TimeLimit, max_bytes: int, name: str) -> None:
+        self.status = response.status_code
+        self.headers = {header.lower(): value for header, value in response.headers.items()}
+        self._response, self._limit, self._max_bytes, self._name = response, limit, max_bytes, name
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the body as it comes.
+
+        Raises:
+            SourceTimeout, SourceUnavailable: it broke off or came too slowly.
+            SourceProtocolError: it is too long.
+        """
+        incoming, length = self._response.iter_raw(), 0
+        while isinstance(part := self._next(incoming, length), bytes):
+            length += len(part)
+            yield part
+        if part is not None:
+            raise part
+
+    def answer(self) -> HttpAnswer:
+        """Return the whole answer; raises as `parts` does."""
+        return HttpAnswer(self.status, self.headers, b"".join(self.parts()))
+
+    def close(self) -> None:
+        """End the call; a connection with an unread rest is closed too."""
+        with suppress(*_BROKEN):
+            self._response.close()
+
+    def _next(self, incoming: Iterator[bytes], length: int) -> bytes | SourceError | None:
+        """Return the next part; None at the end."""
+        try:
+            part = next(incoming, None)
+        except _BROKEN as error:
+            return _failure(error, self._name, self._limit)
+        if part is None:
+            return None
+        if isinstance(self._limit, PartLimit):
+            self._limit.came()
+        if length + len(part) > self._max_bytes:
+            return _too_long(self._max_bytes)
+        return _late(self._name) if self._limit.left() <= 0 else part
+
+
 def send(
     client: httpx.Client, url: str, call: HttpCall, key: ApiKey | None, *, limit: TimeLimit, max_bytes: int, name: str
 ) -> HttpAnswer:
-    """Make one call and return the answer, whatever its status.
+    """Make one call and return the answer, whatever its status; arguments and errors are those of `open_stream`."""
+    stream = open_stream(client, url, call, key, limit=limit, max_bytes=max_bytes, name=name)
+    with closing(stream):
+        return stream.answer()
+
+
+def open_stream(
+    client: httpx.Client, url: str, call: HttpCall, key: ApiKey | None, *, limit: TimeLimit, max_bytes: int, name: str
+) -> HttpStream:
+    """Make one call and return its answer as soon as its headers are there, whatever its status.
 
     Args:
         url: the API's root.
@@ -137,35 +210,52 @@ def send(
         SourceTimeout, SourceUnavailable: no answer.
         SourceProtocolError: a redirect, a compressed answer or one that is too long.
     """
-    if min(limit.left(), limit) <= 0:
+    if limit.next_s() <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
-    answer = _exchange(client, url, call, key, limit, max_bytes, name)
-    if isinstance(answer, SourceError):
-        raise answer  # here, because the transport's error and its frames hold the request with the key
-    return answer
+    stream = _opened(client, url, call, key, limit, max_bytes, name)
+    if isinstance(stream, SourceError):
+        raise stream  # here, because the transport's error and its frames hold the request with the key
+    return stream
 
 
-def _exchange(
+def _opened(
     client: httpx.Client, url: str, call: HttpCall, key: ApiKey | None, limit: TimeLimit, max_bytes: int, name: str
-) -> HttpAnswer | SourceError:
-    connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(min(limit, limit.left()), 0.0)
+) -> HttpStream | SourceError:
+    connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(limit.next_s(), 0.0)
     timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
     try:
         request = _request(call, _url(f"{url}/{call.path}"), {"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
-        try:
-            return _read(response, limit, max_bytes, name)
-        finally:
-            response.close()
-    except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: closed meanwhile, or no thread left
+    except _BROKEN as error:
         return _failure(error, name, limit)
+    stream = HttpStream(response, limit, max_bytes, name)
+    problem = _unusable(response.is_redirect, stream.headers, max_bytes, name)
+    if problem is None:
+        return stream
+    stream.close()
+    return problem
+
+
+def _unusable(redirects: bool, headers: Mapping[str, str], max_bytes: int, name: str) -> SourceError | None:
+    """Return why an answer is not read, by its headers."""
+    if redirects:
+        return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
+    if headers.get("content-encoding", "identity") != "identity":
+        return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
+    length = headers.get("content-length", "")
+    return _too_long(max_bytes) if length.isdecimal() and float(length) > max_bytes else None
+
+
+def _too_long(max_bytes: int) -> SourceError:
+    return SourceProtocolError(f"the answer is longer than {max_bytes // 1024 // 1024} MiB: ask for less at once")
 
 
 def _request(call: HttpCall, url: httpx.URL, extensions: Mapping[str, Any]) -> httpx.Request:
     if isinstance(call.body, str):
-        headers = {**_HEADERS, "Accept": "*/*", "Content-Type": "text/plain; charset=utf-8"}
+        headers = {**_HEADERS, "Accept": "*/*", "Content-Type": "text/plain; charset=utf-8", **call.headers}
         return httpx.Request(call.method, url, headers=headers, content=call.body.encode(), extensions=extensions)
-    return httpx.Request(call.method, url, headers=_HEADERS, json=call.body, extensions=extensions)
+    headers = {**_HEADERS, **call.headers}
+    return httpx.Request(call.method, url, headers=headers, json=call.body, extensions=extensions)
 
 
 @lru_cache(maxsize=1024)
@@ -189,8 +279,8 @@ def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
     if isinstance(error, httpx.TimeoutException):
         if limit.left() <= 0:
             return _late(name)
-        problem = f"{name} was silent for {limit:g} s ({kind}): lower its load, or raise timeout_s of the connection"
-        return SourceTimeout(problem, retryable=True)
+        problem = f"{name} was silent for {limit.silence_s:g} s ({kind}): lower its load, or raise "
+        return SourceTimeout(problem + limit.raised_by, retryable=True)
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
         return SourceUnavailable("the connection's base_url cannot be asked: correct it")
     return SourceUnavailable(f"the connection to {name} broke ({kind})", retryable=True)
@@ -209,23 +299,3 @@ def _tls_problem(error: BaseException | None) -> str | None:
 
 def _late(name: str) -> SourceTimeout:
     return SourceTimeout(f"{name} did not answer in time: the answer was not all there", retryable=True)
-
-
-def _read(response: httpx.Response, limit: TimeLimit, max_bytes: int, name: str) -> HttpAnswer | SourceError:
-    headers = {header.lower(): value for header, value in response.headers.items()}
-    if response.is_redirect:
-        return SourceProtocolError(f"{name} answers with a redirect, which is not followed: correct base_url")
-    if headers.get("content-encoding", "identity") != "identity":
-        return SourceProtocolError("the answer is compressed, which was not asked for: a proxy in between changes it")
-    too_long = SourceProtocolError(f"the answer is longer than {max_bytes // 1024 // 1024} MiB: ask for less at once")
-    length = headers.get("content-length", "")
-    if length.isdecimal() and float(length) > max_bytes:
-        return too_long
-    body = bytearray()
-    for part in response.iter_raw():
-        body += part
-        if len(body) > max_bytes:
-            return too_long
-        if limit.left() <= 0:
-            return _late(name)
-    return HttpAnswer(response.status_code, headers, bytes(body))

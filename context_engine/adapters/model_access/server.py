@@ -1,11 +1,13 @@
-"""A server that runs a model: JSON over HTTP, and the OpenAI chat API (POST /v1/chat/completions)."""
+"""A server that runs a model: JSON over HTTP, as one answer or as a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
-from pydantic import Field
 from tenacity.nap import sleep as nap
 
 from context_engine.adapters.http import (
@@ -14,15 +16,15 @@ from context_engine.adapters.http import (
     ApiClient,
     Backoff,
     HttpCall,
+    HttpStream,
     Meaning,
     RetryBudget,
     below_host,
     retried,
 )
 from context_engine.adapters.http.client import PHASES
-from context_engine.adapters.model_access import ModelContext, Options
+from context_engine.adapters.model_access import ModelContext
 from context_engine.core.protocols import Clock
-from context_engine.core.text.strict_json import read_strict
 from context_engine.errors import (
     ConfigError,
     ContextEngineError,
@@ -36,6 +38,8 @@ from context_engine.errors import (
 from context_engine.settings.connections import Connection
 
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
+T = TypeVar("T")
+_LOOK_EVERY_S: Final = 0.25
 _PAUSE_S: Final = 60.0  # allowed for the pause before each attempt
 _ABOUT_THE_MODEL: Final = "check the model's name and options; the debug log holds its words"
 _STATUSES: Final = {
@@ -58,9 +62,29 @@ _STATUSES: Final = {
 }
 
 
-def model_api(prefix: str, **limits: Any) -> Api:
-    """Return the description of a model server's API; `prefix` is added to a base URL that is only a host."""
-    return Api(root=below_host(prefix), statuses=_STATUSES, waits_for_rate=True, **limits)
+def model_api(prefix: str, *, more_statuses: Mapping[int, Meaning] = MappingProxyType({}), **more: Any) -> Api:
+    """Return the description of a model server's API.
+
+    Args:
+        prefix: added to a base URL that is only a host.
+        more_statuses: meanings of statuses that this API alone has.
+        more: further fields of `Api`.
+    """
+    return Api(root=below_host(prefix), statuses={**_STATUSES, **more_statuses}, waits_for_rate=True, **more)
+
+
+class StreamLimits(NamedTuple):
+    """How long a streamed answer may take, in seconds; None: as long as an answer of `ModelServer.post`.
+
+    Attributes:
+        first_s: until its first byte.
+        silence_s: between two parts.
+        total_s: for all of it, with repeated calls and their pauses.
+    """
+
+    first_s: float | None = None
+    silence_s: float | None = None
+    total_s: float | None = None
 
 
 class ModelServer:
@@ -95,15 +119,39 @@ class ModelServer:
             ContextEngineError: the one that `error` makes: the connection cannot be read, or the server failed,
                 refused or did not answer.
         """
-        failure: ContextEngineError
         try:
             return self._post(path, body)
-        except ConfigError as error:
-            failure = self._error(f"its connection cannot be used: {error}", False)
-        except SourceError as error:
-            pause = f"; it asks for a pause of {error.retry_after_s:.0f} s" if error.retry_after_s else ""
-            failure = self._error(f"{error}{pause}", error.retryable)
+        except (ConfigError, SourceError) as error:
+            failure = self._failure(error)
         raise failure  # outside the except, so that it carries no context
+
+    def stream(
+        self,
+        call: HttpCall,
+        read: Callable[[HttpStream], Generator[T]],
+        limits: StreamLimits,
+        cancelled: Callable[[], bool],
+    ) -> Generator[T]:
+        """Yield what is read of an answer while it comes. Until the first item, a call that failed is repeated.
+
+        Closing the iterator ends the call.
+
+        Args:
+            read: yields the items of an answer, and closes it.
+            cancelled: asked several times a second; once it is true, the call ends with an error.
+
+        Raises:
+            ContextEngineError: as in `post`.
+        """
+        try:
+            first, rest = self._begun(call, read, limits, cancelled)
+            with closing(rest):
+                yield from first
+                yield from rest
+            return
+        except (ConfigError, SourceError) as error:
+            failure = self._failure(error)
+        raise failure
 
     def access(self) -> Access:
         """Read the connection.
@@ -128,6 +176,40 @@ class ModelServer:
 
         return retried(ask, RetryBudget(self._attempts), left, _BACKOFF, self._sleep)
 
+    def _begun(
+        self,
+        call: HttpCall,
+        read: Callable[[HttpStream], Generator[T]],
+        limits: StreamLimits,
+        cancelled: Callable[[], bool],
+    ) -> tuple[list[T], Generator[T]]:
+        """Return the first item of an answer, none if it is empty, and the rest."""
+        access = self.access()
+        timeout_s = access.connection.timeout_s
+        total_s = limits.total_s or self._attempts * (PHASES * timeout_s + _PAUSE_S)
+        due = self._clock.monotonic() + total_s
+
+        def left() -> float:
+            return 0.0 if cancelled() else due - self._clock.monotonic()
+
+        def begin() -> tuple[list[T], Generator[T]]:
+            first_s, silence_s = limits.first_s or timeout_s, limits.silence_s or timeout_s
+            items = read(self._client.stream(call, access, left, first_s=first_s, silence_s=silence_s))
+            return list(islice(items, 1)), items
+
+        def pause(seconds: float) -> None:
+            until = self._clock.monotonic() + seconds
+            while left() > 0 and (rest_s := until - self._clock.monotonic()) > 0:
+                self._sleep(min(rest_s, _LOOK_EVERY_S))
+
+        return retried(begin, RetryBudget(self._attempts), left, _BACKOFF, pause)
+
+    def _failure(self, error: ConfigError | SourceError) -> ContextEngineError:
+        if isinstance(error, ConfigError):
+            return self._error(f"its connection cannot be used: {error}", False)
+        pause = f"; it asks for a pause of {error.retry_after_s:.0f} s" if error.retry_after_s else ""
+        return self._error(f"{error}{pause}", error.retryable)
+
 
 def open_server(
     api: Api, context: ModelContext, connection: str, error: Callable[[str, bool], ContextEngineError], *, attempts: int
@@ -140,37 +222,3 @@ def open_server(
     server = ModelServer(api, lambda: context.connection(connection), error, clock=context.clock, attempts=attempts)
     server.access()
     return server
-
-
-CHAT_API: Final = model_api("v1")
-
-
-class ChatOptions(Options):
-    """The model to ask.
-
-    Attributes:
-        connection: name of the connection.
-        model: the server's name for the model.
-        json_mode: request a JSON object; off for a server that does not know `response_format`.
-    """
-
-    connection: Annotated[str, Field(min_length=1)]
-    model: Annotated[str, Field(min_length=1)]
-    json_mode: bool = True
-
-
-def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -> Any:
-    """Return the JSON value that a model answers with.
-
-    Raises:
-        ValueError: the answer is not JSON, or an object in it has a key twice.
-    """
-    messages = [{"role": "system", "content": rules}, {"role": "user", "content": text}]
-    body: dict[str, Any] = {"model": options.model, "messages": messages, "temperature": 0}
-    if options.json_mode:
-        body["response_format"] = {"type": "json_object"}
-    answer = server.post("chat/completions", body)
-    try:
-        return read_strict(answer["choices"][0]["message"]["content"])
-    except (KeyError, IndexError, TypeError, RecursionError):
-        raise ValueError("no message with JSON in it") from None

@@ -13,12 +13,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from context_engine.adapters.chat_models.openai import JsonModelOptions, open_json_model
+from context_engine.adapters.chat_models.server_chat import ask_json
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.server import CHAT_API, ChatOptions, ModelServer, ask_json, open_server
 from context_engine.core.context.fence import fence, inert
 from context_engine.core.models import Chunk
-from context_engine.core.protocols import Reranker
-from context_engine.errors import RerankerError
+from context_engine.core.protocols import ChatModel, Reranker
+from context_engine.errors import ChatModelError, RerankerError
 
 BEST: Final = 10
 _RULES: Final = """\
@@ -31,7 +32,7 @@ Answer with one JSON object and nothing else, the number of every passage in it 
 {{"grades": {{"1": 7, "2": 0}}}}"""
 
 
-class LlmOptions(ChatOptions):
+class LlmOptions(JsonModelOptions):
     """Options of the reranker `llm`, in addition to those of the model.
 
     Attributes:
@@ -49,10 +50,10 @@ class LlmReranker:
     """Has a language model grade passages in batches; `nonce` makes the word that closes fences, new each time."""
 
     def __init__(
-        self, server: ModelServer, options: LlmOptions, *, nonce: Callable[[], str] = lambda: secrets.token_hex(8)
+        self, model: ChatModel, options: LlmOptions, *, nonce: Callable[[], str] = lambda: secrets.token_hex(8)
     ) -> None:
         self.name = f"llm:{options.model}"
-        self._server, self._options, self._nonce = server, options, nonce
+        self._model, self._options, self._nonce = model, options, nonce
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
         """Return grade / 10 for each chunk."""
@@ -68,13 +69,15 @@ class LlmReranker:
         passages = (f"Passage {number}:\n{fence(text, nonce, inert)}" for number, text in enumerate(texts, start=1))
         asked = "\n\n".join([f"Question:\n{fence(query, nonce)}", *passages, f"Grade passages 1 to {len(texts)}."])
         try:
-            answer = ask_json(self._server, self._options, _RULES.format(nonce=nonce), asked)
+            answer = ask_json(self._model, _RULES.format(nonce=nonce), asked)
             numbers = [str(number) for number in range(1, len(texts) + 1)]
             if set(answer) != {"grades"} or set(answer["grades"]) != set(numbers):
                 raise ValueError
             grades = [answer["grades"][number] for number in numbers]
             if any(type(grade) is not int or not 0 <= grade <= BEST for grade in grades):
                 raise ValueError
+        except ChatModelError as error:
+            raise RerankerError(str(error)) from None
         except (KeyError, TypeError, ValueError):
             raise RerankerError(f"{self.name} did not answer with a grade for each of {len(texts)} passages") from None
         return [grade / BEST for grade in grades]
@@ -83,9 +86,5 @@ class LlmReranker:
 def open_llm(options: Mapping[str, Any], context: ModelContext) -> Reranker:
     """Return a reranker over a language model; nothing is sent yet."""
     chosen = read_options(LlmOptions, options)
-
-    def error(problem: str, _later: bool) -> RerankerError:
-        return RerankerError(f"reranker llm: {problem}")
-
-    server = open_server(CHAT_API, context, chosen.connection, error, attempts=chosen.attempts)
-    return LlmReranker(server, chosen)
+    model = open_json_model(chosen, context, label="reranker llm", attempts=chosen.attempts)
+    return LlmReranker(model, chosen)

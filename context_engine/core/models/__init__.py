@@ -16,6 +16,7 @@ from context_engine.core.models.access import (
     WithheldChunk,
     principal_from_dict,
 )
+from context_engine.core.models.chat import ChatMessage, ChatPart, ChatUsage, FinishReason
 from context_engine.core.models.chunk import (
     NOTHING,
     PLACE_OF_MATCH,
@@ -27,11 +28,14 @@ from context_engine.core.models.chunk import (
     utc_text,
 )
 from context_engine.core.models.chunk_dict import CHUNK_KEYS, advice_on_dicts, chunk_from_dict, to_date, to_moment
-from context_engine.core.models.context import Citation, Context, ContextBlock, OmittedPassage
+from context_engine.core.models.context import AnswerRecord, Citation, Context, ContextBlock, OmittedPassage
 from context_engine.core.models.deployment_settings import (
     MASK_CONTEXTS,
     PERSONAL_DATA_KINDS,
+    AnswerPolicy,
+    AnswerSettings,
     AuditSettings,
+    CostSettings,
     IngestSettings,
     KeptRecords,
     MaskedOutputs,
@@ -69,6 +73,7 @@ from context_engine.core.models.learnt import (
     scorer_name,
 )
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.prices import Price, missing_price, valid_price
 from context_engine.core.models.published import Member, ProvenanceTag, PublishedChunk, RankedChunk
 from context_engine.core.models.registry import (
     LINK_FIELDS,
@@ -152,6 +157,9 @@ __all__ = [
     "AccessRule",
     "AccessScope",
     "And",
+    "AnswerPolicy",
+    "AnswerRecord",
+    "AnswerSettings",
     "AuditSettings",
     "Authenticated",
     "AuthorityBoosts",
@@ -160,6 +168,9 @@ __all__ = [
     "CalibrationPart",
     "CalibrationPlan",
     "Caller",
+    "ChatMessage",
+    "ChatPart",
+    "ChatUsage",
     "Chunk",
     "Citation",
     "Classification",
@@ -167,6 +178,7 @@ __all__ = [
     "Confidence",
     "Context",
     "ContextBlock",
+    "CostSettings",
     "Decision",
     "DocumentRule",
     "DomainSettings",
@@ -180,6 +192,7 @@ __all__ = [
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "FinishReason",
     "HeldVectors",
     "IndexSettings",
     "IngestSettings",
@@ -197,6 +210,7 @@ __all__ = [
     "Or",
     "Outcome",
     "PreparedQuery",
+    "Price",
     "Principal",
     "PrivacySettings",
     "ProvenanceTag",
@@ -252,6 +266,7 @@ __all__ = [
     "lifetime",
     "link_of",
     "messages",
+    "missing_price",
     "notices_about",
     "principal_from_dict",
     "sanitized_id",
@@ -262,5 +277,6 @@ __all__ = [
     "to_moment",
     "usable_score",
     "utc_text",
+    "valid_price",
     "web_link",
 ]

@@ -1,7 +1,8 @@
-"""The parts of a context: blocks, citations and omissions."""
+"""The parts of a context: blocks, citations and omissions; and what is recorded of an answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -117,3 +118,16 @@ class Context:
     def to_dict(self) -> dict[str, Any]:
         """Return the context as a JSON-ready dict."""
         return {**asdict(self), "chunk_count": self.chunk_count, "max_score": self.max_score}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRecord:
+    """What is recorded of an answer; JSON values.
+
+    Attributes:
+        facts: what stays in the log for ever: model, hashes, verdicts, cost; no words of the question or of a text.
+        words: the question as asked, the sentences and their quotes; kept, sealed or erased as the question is.
+    """
+
+    facts: Mapping[str, Any]
+    words: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The settings of a deployment: audit record, privacy, HTTP service, reading of files."""
+"""The settings of a deployment: cost, audit record, privacy, HTTP service, reading of files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from context_engine.core.models.prices import Money, Prices
+
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -14,6 +16,27 @@ class SettingsGroup(BaseModel):
     """Settings that take effect together, for the same searches."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+
+class DomainCostLimits(SettingsGroup):
+    """The most that the chat model may cost in one domain, in the currency of the prices; the same for all callers."""
+
+    cost_limit_request: Money | None = Field(None, description="Most money for the model calls of one request.")
+    cost_limit_job: Money | None = Field(None, description="Most money for the model calls of one job.")
+    cost_limit_domain_day: Money | None = Field(
+        None, description="Most money for the model calls of one domain on a day of its time zone."
+    )
+
+
+class CostSettings(DomainCostLimits):
+    """What the chat model costs, and the most that may be spent. A call that could exceed a limit is not made."""
+
+    prices: Prices = Field(
+        (), description="Prices of models; the newest that is valid counts. A limit needs the price of the model."
+    )
+    cost_limit_day: Money | None = Field(
+        None, description="Most money for the model calls of all domains on a day of UTC."
+    )
 
 
 QueryForm = Literal["text", "digest", "none"]
@@ -79,6 +102,21 @@ MASK_CONTEXTS: Final = "mask_contexts"
 """The setting, and the mark in a chunk's tag: its text must not reach a model unmasked."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+AnswerPolicy = Literal["show", "mark", "withhold", "refuse"]
+"""What happens to a sentence that its quotes do not support, from loose to strict: shown as it is, shown with a mark,
+left out, or the whole answer refused."""
+
+
+class AnswerSettings(SettingsGroup):
+    """How questions of one domain are answered; the same for all callers."""
+
+    answer_unsupported: AnswerPolicy = Field(
+        "withhold",
+        description="Sentences of a chat model that their passages do not support: show, mark, withhold, or refuse the "
+        "whole answer. A request may only be stricter.",
+    )
 
 
 class MaskedOutputs(SettingsGroup):

@@ -79,6 +79,10 @@ class NoticeCode(StrEnum):
     SOURCE_UNKNOWN = "source_unknown", "Nothing was ever ingested for the source into its embedded base."
     NO_SEARCH_TERMS = "no_search_terms", "The query contains no word that the embedded base can search for."
     NO_VECTORS = "no_vectors", "The embedded base has no vectors of its embedder: it was searched by text only."
+    ANN_RECALL_LOW = (
+        "ann_recall_low",
+        "The index for vectors missed too many neighbours: all vectors are compared instead.",
+    )
     ADAPTER_UNUSABLE = (
         "adapter_unusable",
         "The search's adapter is damaged, missing or for another model: vectors were compared without it.",
@@ -164,6 +168,11 @@ class NoticeCode(StrEnum):
         "count tested kind origin",
     )
     RERANK_FAILED = "rerank_failed", "The model reranker failed: the order is the one without it.", "problem"
+    NEAR_MISS = (
+        "near_miss",
+        "No candidate tells as much of what is asked as for questions that the knowledge base answers.",
+        "evidence threshold",
+    )
     LEARNT_BLEND_NOT_USED = (
         "learnt_blend_not_used",
         "The domain's learnt blend was learnt with other scorers: the order is the one without it.",
@@ -316,6 +325,7 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.FILTER_FIELD_UNKNOWN,
         NoticeCode.FILTER_LEFT_NOTHING,
         NoticeCode.DATES_UNKNOWN,
+        NoticeCode.NEAR_MISS,
         NoticeCode.REQUIRED_TIER_MISSING,
         NoticeCode.REQUIRED_SOURCE_MISSING,
         NoticeCode.THRESHOLD_NOT_APPLICABLE,

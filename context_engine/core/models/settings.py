@@ -9,7 +9,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.core.models.deployment_settings import (
+    AnswerSettings,
     AuditSettings,
+    CostSettings,
+    DomainCostLimits,
     Flag,
     KeptRecords,
     MaskedOutputs,
@@ -259,13 +262,23 @@ class ModelSettings(VectorSettings, ScoringSettings):
     query_refiner_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
+    chat_model: str | None = Field(None, description="Name of the chat model that writes answers; null: none.")
+    chat_model_options: Mapping[str, Any] = Field(
+        default_factory=dict, description="The chat model's own options, e.g. its connection, model and max_tokens."
+    )
+    entailment: str | None = Field(
+        None, description="Name of a model that also judges the sentences of a chat model; null: the rules alone."
+    )
+    entailment_options: Mapping[str, Any] = Field(default_factory=dict, description="That model's own options.")
 
 
-class DomainSettings(MaskedOutputs, KeptRecords, LimitSettings, IndexSettings, SearchSettings):
+class DomainSettings(
+    AnswerSettings, DomainCostLimits, MaskedOutputs, KeptRecords, LimitSettings, IndexSettings, SearchSettings
+):
     """The settings that the manifest of a domain may contain."""
 
 
-class Settings(ServerSettings, AuditSettings, PrivacySettings, ModelSettings, DomainSettings):
+class Settings(ServerSettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
     def group(self, kind: type[G]) -> G:
@@ -283,6 +296,8 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "index": IndexSettings,
         "limits": LimitSettings,
         "models": ModelSettings,
+        "answers": AnswerSettings,
+        "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
         "server": ServerSettings,
@@ -303,6 +318,8 @@ _LIFETIMES: Final = {
     "index": "takes effect when documents are ingested, not at a search",
     "limits": "is a limit for all searches",
     "models": "is the same for all searches of an engine",
+    "answers": "is the same for all callers",
+    "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
     "server": "is a setting of the service",

@@ -10,7 +10,9 @@ from context_engine.core.protocols.capabilities import (
 )
 from context_engine.core.protocols.language import (
     AdaptableReranker,
+    ChatModel,
     Embedder,
+    Entailment,
     QueryBatchEmbedder,
     QueryRefiner,
     Reranker,
@@ -49,8 +51,10 @@ __all__ = [
     "AdaptableReranker",
     "Authenticator",
     "Calibratable",
+    "ChatModel",
     "Clock",
     "Embedder",
+    "Entailment",
     "Examinable",
     "Fetchable",
     "FileTrackingSink",

@@ -1,11 +1,13 @@
-"""Protocols for language models: rerankers, query refiners, embedders and token counters."""
+"""Protocols for language models: rerankers, query refiners, chat models, embedders and token counters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from context_engine.core.models import (
+    ChatMessage,
+    ChatPart,
     Chunk,
     Refinement,
     VectorAdapter,
@@ -70,6 +72,44 @@ class QueryRefiner(Protocol):
 
         Raises:
             RefinerError: the model failed; the query is searched unchanged.
+        """
+        ...
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A model that writes an answer to messages. Safe for several threads at once.
+
+    Attributes:
+        name: shown in the answer and the record.
+        model: the name of its price in the settings.
+        max_tokens: most tokens that an answer may have by its configuration.
+    """
+
+    name: str
+    model: str
+    max_tokens: int
+
+    def chat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Generator[ChatPart, None, None]:
+        """Yield the answer's text as it is written, then one part with the reason of its end and the tokens used.
+
+        A consumer that needs no more closes the iterator, which ends the call; the last part is then not given.
+
+        Args:
+            messages: at least one; system messages first.
+            max_tokens: most tokens of this answer, >= 1.
+            temperature: 0 (most likely words) to 2.
+            cancelled: asked several times a second; once it is true, the call ends and the last part says so.
+
+        Raises:
+            ChatModelError: the model failed; the error holds the text that came before.
         """
         ...
 
@@ -153,4 +193,23 @@ class TokenCounter(Protocol):
 
     def count(self, text: str) -> int:
         """Return the number of tokens, >= 0; 0 only for empty text."""
+        ...
+
+
+@runtime_checkable
+class Entailment(Protocol):
+    """A model that judges whether texts say what a sentence says. Safe for several threads at once.
+
+    Attributes:
+        name: shown in the answer and the record.
+    """
+
+    name: str
+
+    def entails(self, texts: Sequence[str], sentence: str) -> float | None:
+        """Return how sure it is that the texts together say the sentence, in [0, 1]; None for "no opinion".
+
+        Args:
+            texts: the quotes that the sentence rests on, each with the headings above it.
+        """
         ...

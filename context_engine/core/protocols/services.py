@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from context_engine.core.models import (
     AccessDecision,
     AccessRecord,
+    AnswerRecord,
     Authenticated,
     Chunk,
     Context,
@@ -114,6 +115,10 @@ class Recorder(Protocol):
 
     def assembled(self, result: SearchResult, context: Context) -> None:
         """Record the context built for a model from a recorded result."""
+        ...
+
+    def answered(self, result: SearchResult, answer: AnswerRecord, record_id: str) -> None:
+        """Record an answer composed from a recorded result, under an id of its own."""
         ...
 
     def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:

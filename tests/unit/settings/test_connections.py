@@ -111,6 +111,21 @@ def test_a_key_over_plain_http_is_a_warning(write: Write, host: str) -> None:
     assert (notice.code, notice.subject) == ("api_key_unencrypted", "connections.d")
 
 
+@pytest.mark.parametrize(
+    ("base", "tokens", "warned"), [("https", "http", 1), ("http", "https", 1), ("https", "https", 0)]
+)
+def test_a_client_secret_over_plain_http_is_a_warning(write: Write, base: str, tokens: str, warned: int) -> None:
+    fields = f"base_url: '{base}://m.example', token_url: '{tokens}://t.example/token', client_id: c, client_secret: s"
+    found = load_config(write({"config/connections.yaml": f"d: {{{fields}}}"}), env={}).notices
+    assert [notice.code for notice in found] == ["api_key_unencrypted"] * warned
+
+
+def test_a_client_secret_is_shown_masked(write: Write) -> None:
+    fields = "base_url: 'https://m.example', token_url: 'https://t.example/token', client_id: c, client_secret: Harb0ur"
+    found = connections(write, f"d: {{{fields}}}")
+    assert "Harb0ur" not in repr(found.get("d")) + str(found.shown("d"))
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:5001", "localhost", "[::1]:80"])
 def test_a_key_that_never_leaves_the_machine_is_none(write: Write, host: str) -> None:
     paths = write({"config/connections.yaml": f"d: {{base_url: 'http://{host}/v1', api_key: k}}"})

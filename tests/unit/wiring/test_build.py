@@ -183,8 +183,8 @@ def test_the_first_configuration_can_be_ingested_and_searched(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("adapter", "problem"),
     [
-        ("ecko", "unknown adapter 'ecko'. Installed: broken, dify, echo, local. Did you mean 'echo'?"),
-        ("zzz", "unknown adapter 'zzz'. Installed: broken, dify, echo, local."),
+        ("ecko", "unknown adapter 'ecko'. Installed: broken, dify, echo, local, postgres. Did you mean 'echo'?"),
+        ("zzz", "unknown adapter 'zzz'. Installed: broken, dify, echo, local, postgres."),
         (
             "echo_package.open_echo",
             "is not a name: adapters are named, never imported by path. Installed: broken, dify, echo",
@@ -208,14 +208,14 @@ def test_an_adapter_that_two_packages_claim_is_refused(adapters: list[EntryPoint
     adapters.append(EntryPoint("echo", "intruder:open", SOURCES))
     with pytest.raises(ConfigError, match=r"adapter 'echo' is claimed by .*: uninstall one"):
         find_adapter(SOURCES, "echo")
-    assert installed(SOURCES) == ("broken", "dify", "echo", "local")
+    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "postgres")
 
 
 def test_no_metadata_takes_one_of_our_own_names(adapters: list[EntryPoint]) -> None:
     own = find_adapter(SOURCES, "local")
     adapters.append(EntryPoint("local", "context_engine.before.a.move:open_local", SOURCES))
     assert find_adapter(SOURCES, "local") == own
-    assert installed(SOURCES) == ("broken", "dify", "echo", "local")
+    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "postgres")
 
 
 def test_an_adapter_that_cannot_be_imported_fails_its_domain_alone(folder: Put) -> None:
@@ -495,6 +495,13 @@ def test_check_warns_of_a_key_that_stands_in_the_file(folder: Put, key: str, war
     assert report.ok and "sk-123" not in str(report.notices)
     found = [one for one in report.notices if one.code == "api_key_in_file"]
     assert [one.subject for one in found] == ["connections.my-dify"] * warned
+
+
+def test_check_warns_of_a_client_secret_that_stands_in_the_file(folder: Put) -> None:
+    fields = "base_url: 'https://x', token_url: 'https://t', client_id: c, client_secret: sk-123"
+    cwd = folder({"manifests/npa.yaml": manifest(connection="d"), "config/connections.yaml": f"d: {{{fields}}}"})
+    (notice,) = check(find_config(env={}, cwd=cwd), env={}).notices
+    assert (notice.code, "sk-123" in notice.message) == ("api_key_in_file", False)
 
 
 @pytest.mark.wording

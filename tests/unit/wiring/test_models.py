@@ -1,4 +1,4 @@
-"""Embedders and rerankers as the configuration names them: opened once, their options checked, their failures borne."""
+"""Models as the configuration names them: opened once, their options checked, their failures borne."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import respx
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.models import Decision, NoticeCode, SearchRequest, Status
+from context_engine.core.protocols import ChatModel
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import find_config
 from context_engine.testing import FakeEmbedder, FixedClock
-from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, installed
+from context_engine.wiring.adapters import CHAT_MODELS, EMBEDDERS, RERANKERS, find_adapter, installed
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.check import check
 from context_engine.wiring.models import open_embedder, open_reranker
@@ -77,7 +78,8 @@ def test_every_name_of_this_package_opens_what_it_says() -> None:
     assert set(installed(RERANKERS)) >= {
         *("noop", "cross_encoder", "max_sim", "cohere", "jina", "tei", "llm", "ensemble", "adaptive")
     }
-    for group in (EMBEDDERS, RERANKERS):
+    assert set(installed(CHAT_MODELS)) >= {"openai", "anthropic"}
+    for group in (EMBEDDERS, RERANKERS, CHAT_MODELS):
         for name in installed(group):
             assert callable(find_adapter(group, name).load())
 
@@ -156,6 +158,17 @@ def test_a_model_whose_files_are_not_there_leaves_the_first_stage_and_says_where
             "embedder_options",
             "at",
         ),
+        ({"chat_model": "opnai"}, "chat_model", "unknown chat model 'opnai'. Installed: anthropic, openai."),
+        (
+            {"chat_model": "openai", "chat_model_options": {"connection": "models", "model": "m", "max_token": 9}},
+            "chat_model_options.max_token",
+            "Did you mean 'max_tokens'",
+        ),
+        (
+            {"chat_model": "anthropic", "chat_model_options": {"connection": "elsewhere", "model": "m"}},
+            "chat_model_options",
+            "unknown connection",
+        ),
     ],
 )
 def test_what_cannot_be_opened_is_found_by_the_check_and_named(
@@ -171,6 +184,37 @@ def test_what_cannot_be_opened_is_found_by_the_check_and_named(
     if "reranker" in key:
         with pytest.raises(ConfigError, match="reranker"):
             build_engine(cwd=cwd, env={})
+
+
+def test_a_chat_model_that_cannot_be_opened_stops_no_search(put: Put) -> None:
+    report = check(find_config(env={}, cwd=put({"chat_model": "opnai"})), env={})
+    assert (report.ok, report.domains) == (False, ("NPA",))
+
+
+def test_a_limit_of_cost_without_a_price_is_found_by_the_check(put: Put) -> None:
+    price = {"model": "small", "valid_from": "2026-01-01", "currency": "USD", "output_per_million": 10}
+    priced = {
+        "chat_model": "openai",
+        "chat_model_options": {"connection": "models", "model": "small"},
+        "cost_limit_day": 5,
+        "prices": [{**price, "input_per_million": 2.5}],
+    }
+    for pipeline, problems in ((priced, 0), ({**priced, "prices": []}, 1), ({**priced, "cost_limit_day": None}, 0)):
+        report = check(find_config(env={}, cwd=put(pipeline)), env={})
+        assert [problem.key for problem in report.problems] == ["prices"] * problems
+        assert report.domains == ("NPA",)
+
+
+def test_the_chat_model_is_the_one_that_the_settings_name(put: Put) -> None:
+    options = {"connection": "models", "model": "small", "max_tokens": 300}
+    cwd = put({"chat_model": "openai", "chat_model_options": options})
+
+    model = load_setup(env={}, cwd=cwd).models().chat_model()
+
+    assert isinstance(model, ChatModel)
+    assert (model.name, model.model, model.max_tokens) == ("openai:small", "small", 300)
+    assert not check(find_config(env={}, cwd=cwd), env={}).notices  # its connection is used
+    assert load_setup(env={}, cwd=put({})).models().chat_model() is None
 
 
 def test_a_connection_of_a_model_counts_as_used(put: Put) -> None:

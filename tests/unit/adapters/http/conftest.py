@@ -66,11 +66,14 @@ class Loopback:
     Args:
         said: bytes, at once.
         drips: afterwards a byte every 0.05 s, for ever.
+        later: bytes, 0.6 s afterwards.
         tls: its certificate, if it has one.
     """
 
-    def __init__(self, said: bytes, *, drips: bool = False, tls: ssl.SSLContext | None = None) -> None:
-        self._said, self._drips, self._tls = said, drips, tls
+    def __init__(
+        self, said: bytes, *, drips: bool = False, later: bytes = b"", tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._said, self._drips, self._later, self._tls = said, drips, later, tls
         self.requests: list[bytes] = []
         self._ended = threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -98,6 +101,8 @@ class Loopback:
             while request := _whole_request(end):
                 self.requests.append(request)
                 end.sendall(self._said)
+                if self._later and not self._ended.wait(0.6):
+                    end.sendall(self._later)
                 while self._drips and not self._ended.wait(0.05):
                     end.sendall(b" ")
 

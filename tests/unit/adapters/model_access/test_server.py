@@ -13,9 +13,10 @@ import httpx
 import pytest
 import respx
 
+from context_engine.adapters.chat_models.openai import CHAT_API
 from context_engine.adapters.embedders.openai import EMBEDDINGS_API
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.model_access.server import CHAT_API, ModelServer, model_api, open_server
+from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
 from context_engine.errors import ConfigError, ContextEngineError, EmbedderError
 from context_engine.settings.connections import Connection
 from context_engine.testing import FixedClock

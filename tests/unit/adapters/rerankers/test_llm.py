@@ -11,8 +11,8 @@ import httpx
 import pytest
 import respx
 
+from context_engine.adapters.chat_models.openai import open_json_model
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.model_access.server import CHAT_API, ModelServer
 from context_engine.adapters.rerankers.llm import LlmOptions, LlmReranker, open_llm
 from context_engine.core.context.fence import parse_fences
 from context_engine.errors import ConfigError, RerankerError
@@ -38,15 +38,9 @@ def make(context: ModelContext) -> Callable[..., LlmReranker]:
     numbers = count(1)
 
     def made(**options: Any) -> LlmReranker:
-        server = ModelServer(
-            CHAT_API,
-            lambda: context.connection("models"),
-            lambda problem, _later: RerankerError(problem),
-            clock=context.clock,
-            attempts=1,
-        )
         chosen = LlmOptions.model_validate({**OPTIONS, **options})
-        return LlmReranker(server, chosen, nonce=lambda: f"nonce-{next(numbers)}")
+        model = open_json_model(chosen, context, label="reranker llm", attempts=1)
+        return LlmReranker(model, chosen, nonce=lambda: f"nonce-{next(numbers)}")
 
     return made
 
@@ -140,7 +134,7 @@ def test_an_answer_that_is_not_exactly_the_grades_is_refused(
 def test_an_answer_of_another_form_is_refused(api: respx.MockRouter, make: Any, chunks: Any, wrong: Any) -> None:
     api.post(URL).respond(content=json.dumps(wrong))
 
-    with pytest.raises(RerankerError, match="did not answer with a grade"):
+    with pytest.raises(RerankerError, match=r"did not answer with a grade|of another form than the chat API"):
         make().rerank("q", chunks("a"))
 
 

@@ -9,6 +9,7 @@ from context_engine.core.models import (
     GROUPS,
     AuditSettings,
     AuthorityBoosts,
+    CostSettings,
     DomainSettings,
     EffectiveSettings,
     KeptRecords,
@@ -21,6 +22,7 @@ from context_engine.core.models import (
     Settings,
     group_of,
 )
+from context_engine.core.models.deployment_settings import DomainCostLimits
 
 
 def test_the_seeds_defaults():
@@ -130,6 +132,7 @@ def test_each_key_is_in_one_group():
     ]
     of_the_deployment = set(PrivacySettings.model_fields) - set(MaskedOutputs.model_fields)
     of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
+    of_the_deployment |= set(CostSettings.model_fields) - set(DomainCostLimits.model_fields)
     of_the_deployment |= set(ServerSettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains
