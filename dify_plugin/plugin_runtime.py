@@ -15,9 +15,11 @@ from dify_plugin.file.file import File
 
 from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
+from context_engine.apps.dify.answering import Answering
 from context_engine.apps.dify.backend import Engines, open_backend
+from context_engine.apps.dify.chat_model import AskChat
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.failure import guarded, guarded_tool
+from context_engine.apps.dify.failure import guarded, guarded_stream, guarded_tool
 from context_engine.apps.dify.plugin_settings import FileReading, reading_of
 from context_engine.apps.dify.reranking import Ask
 from context_engine.apps.dify.tools import ToolName
@@ -55,6 +57,26 @@ def answered(
     yield from messages(tool, guarded_tool(tool.runtime.credentials, called))
 
 
+def stated(tool: Tool, parameters: Mapping[str, Any], ask: AskChat) -> Generator[ToolInvokeMessage, None, None]:
+    """Yield an answer as Dify's messages, each sentence once it is checked; `ask` calls a chat model of Dify."""
+    caller = caller_of(tool)
+
+    def called(read: Credentials) -> Answering:
+        with ENGINES.use(read) as backend:
+            yield from backend.answer(parameters, caller, ask)
+
+    streamed = ""
+    for item in guarded_stream(tool.runtime.credentials, called):
+        text = item if isinstance(item, str) else item.text.removeprefix(streamed)
+        if text:
+            yield tool.create_text_message(text)
+            yield tool.create_stream_variable_message("answer", text)
+        streamed += text
+        if not isinstance(item, str):
+            others = {name: value for name, value in item.variables.items() if name != "answer"}
+            yield from values(tool, item.json, others)
+
+
 def documented(
     tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], FileReading], ToolOutput]
 ) -> Generator[ToolInvokeMessage, None, None]:
@@ -87,8 +109,15 @@ def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, Non
     of a closed variable instead of its value. Lists and objects cannot be streamed.
     """
     yield tool.create_text_message(answer.text)
-    yield tool.create_json_message(dict(answer.json))
-    for name, value in answer.variables.items():
+    yield from values(tool, answer.json, answer.variables)
+
+
+def values(
+    tool: Tool, data: Mapping[str, Any], variables: Mapping[str, Any]
+) -> Generator[ToolInvokeMessage, None, None]:
+    """Yield a JSON object and variables as Dify's messages."""
+    yield tool.create_json_message(dict(data))
+    for name, value in variables.items():
         if isinstance(value, str):
             yield tool.create_stream_variable_message(name, value)
         else:

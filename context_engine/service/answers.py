@@ -61,7 +61,7 @@ def build_context(deployment: Deployment, request: ContextRequest, *, principal:
         search_id=request.search_id,
         context_string=context_string(context),
         form=context.form,
-        citations=tuple(map(_citation, context.citations, context.blocks)),
+        citations=tuple(map(context_citation, context.citations, context.blocks)),
         left_out=tuple(
             ContextOmission.model_construct(
                 namespace=omission.source_id,
@@ -92,7 +92,8 @@ def _of_chunks(deployment: Deployment, request: ContextRequest, chunks: GivenChu
     return context_of_dicts(dicts, request.max_chars, request.max_tokens, counter=COUNTER, form=request.form, mask=mask)
 
 
-def _citation(citation: Citation, block: ContextBlock) -> ContextCitation:
+def context_citation(citation: Citation, block: ContextBlock) -> ContextCitation:
+    """Return the published form of a citation and its block."""
     return ContextCitation.model_construct(
         citation_label=citation.label,
         attribution=citation.attribution,

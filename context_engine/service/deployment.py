@@ -13,7 +13,7 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import Principal, Settings
 from context_engine.core.policy.access import AccessViews
-from context_engine.core.protocols import Recorder
+from context_engine.core.protocols import ChatModel, Entailment, Recorder
 from context_engine.errors import AuditOff, LedgerNotFound
 from context_engine.service.kept import KeptResults
 from context_engine.settings.principals import Principals
@@ -69,6 +69,42 @@ class DeploymentLedger:
             ledger.close()
 
 
+class DeploymentChat:
+    """Opens the models that answer, once, when they are first needed, and shares them with all threads.
+
+    Args:
+        setup: the configuration, which names them.
+        data_dir: the data folder; None: the default.
+    """
+
+    def __init__(self, setup: Setup, data_dir: Path | None) -> None:
+        self._setup, self._data_dir, self._lock = setup, data_dir, Lock()
+        self._model: ChatModel | None = None
+        self._entailment: Entailment | None = None
+
+    def model(self) -> ChatModel | None:
+        """Return the chat model; None if none is configured.
+
+        Raises:
+            ConfigError: it cannot be opened.
+        """
+        with self._lock:
+            if self._model is None:
+                self._model = self._setup.models(self._data_dir).chat_model()
+            return self._model
+
+    def entailment(self) -> Entailment | None:
+        """Return the entailment model; None if none is configured.
+
+        Raises:
+            ConfigError: it cannot be opened.
+        """
+        with self._lock:
+            if self._entailment is None:
+                self._entailment = self._setup.models(self._data_dir).entailment()
+            return self._entailment
+
+
 logger = logging.getLogger(__name__)
 
 
@@ -93,8 +129,10 @@ class Deployment:
     rankings: Recorder | None = field(default=None, compare=False, repr=False)
     kept: KeptResults = field(default_factory=KeptResults, compare=False, repr=False)
     ledger: DeploymentLedger = field(init=False, compare=False, repr=False)
+    chat: DeploymentChat = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "chat", DeploymentChat(self.setup, self.data_dir))
         object.__setattr__(self, "ledger", DeploymentLedger(self.setup, self.data_dir))
 
     @property

@@ -48,11 +48,15 @@ def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> 
         AuditError: the ledger cannot be read.
     """
     from context_engine.audit.review.account import account_of
-    from context_engine.audit.review.stored import context_entries
+    from context_engine.audit.review.stored import answer_entries, context_entries
 
     record = find_owned(deployment, caller, record_id)
     account = account_of(
-        record.entry, record.index, record.ledger, contexts=context_entries(record.ledger, record_id)
+        record.entry,
+        record.index,
+        record.ledger,
+        contexts=context_entries(record.ledger, record_id),
+        answers=answer_entries(record.ledger, record_id),
     ).to_dict()
     entry = account["entry"] if caller.operator else _without(account["entry"], _FOR_OPERATORS)
     told = {name: account[name] for name in RecordResponse.model_fields if name in account}

@@ -35,7 +35,7 @@ from bench_disjoint import chunk, read, shares
 from context_engine import Chunk, Engine, Registry, SearchRequest
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
 from context_engine.core.protocols import Reranker, TokenVectors
 from context_engine.core.ranking.relevance import blended, normalise_pool

@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Condition
 
 WORDS, LATENT, CENTRES, TOP = 60_000, 48, 1000, 40

@@ -42,7 +42,7 @@ from bench_disjoint import read
 from bench_quality import DEPTH, Vectors, with_headings, write
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import RawAnswer, ScoreKind, SourceSpec, SourceType
 from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.ranking.relevance import measure

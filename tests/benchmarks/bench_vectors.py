@@ -37,8 +37,8 @@ from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.adapters.sources.local.cells import assigned, trained
 from context_engine.adapters.sources.local.matrix import Cells, Matrix
 from context_engine.adapters.sources.local.schema import Model
-from context_engine.adapters.sources.local.vector_form import VectorForm, reformed
 from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.stores.vector_form import VectorForm, reformed
 
 LATENT, CENTRES, TOP, AT_ONCE = 48, 1000, 10, 20_000
 EXACT, PROBED = SearchOptions(approximate_from=10**9), SearchOptions(approximate_from=1)

@@ -71,6 +71,29 @@ def test_models_that_work_are_good_each_asked_once(doctored: Any) -> None:
     assert rerank.call_count == 1
 
 
+CHAT = {"chat_model": "anthropic", "chat_model_options": {"connection": "models", "model": "m", "attempts": 1}}
+
+
+def test_a_chat_model_is_asked_for_one_token(doctored: Any) -> None:
+    answer = {"content": [], "stop_reason": "max_tokens", "usage": {"input_tokens": 8, "output_tokens": 1}}
+    with respx.mock() as server:
+        messages = server.post(f"{SERVER}/v1/messages").respond(json=answer)
+        result = doctored(CHAT)
+
+    assert "chat model anthropic good" in result.stdout
+    assert json.loads(messages.calls.last.request.content)["max_tokens"] == 1
+    assert messages.call_count == 1
+
+
+def test_a_chat_model_that_does_not_answer_is_told(doctored: Any) -> None:
+    with respx.mock() as server:
+        server.post(f"{SERVER}/v1/messages").respond(529, text="very-secret")
+        result = doctored(CHAT)
+
+    assert result.exit_code == 1
+    assert "✗ chat model anthropic: chat model anthropic: models.example is overloaded (529)" in result.stdout
+
+
 def test_a_server_that_refuses_is_told(doctored: Any) -> None:
     with respx.mock() as server:
         server.post(f"{SERVER}/v1/embeddings").respond(401)

@@ -42,7 +42,7 @@ for name in modules:
     except Exception as error:
         if getattr(error, "extra", None) not in ("audit", "server"):
             raise
-groups = ("sources", "rerankers", "embedders", "refiners")
+groups = ("sources", "rerankers", "embedders", "refiners", "chat_models")
 points = [point for group in groups for point in entry_points(group=f"context_engine.{group}")]
 for point in points:
     point.load()

@@ -59,7 +59,7 @@ def test_every_block_is_run():
     here |= {"dify-ingest-manifest", "dify-ingest"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
     here |= {"tokens", "oidc", "rerankers", "vector-form"}
-    here |= {"principal", "policy", "privacy"}
+    here |= {"principal", "policy", "privacy", "ask"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"
@@ -162,6 +162,15 @@ def test_the_access_guide(home):
     assert "ce_" in out and "intranet-search" in out and "open" in out
     assert "HANDBOOK/tips" in (bank / "rules.cedar").read_text(encoding="utf-8")
     assert "travel-desk" in (bank / "access.html").read_text(encoding="utf-8")
+
+
+def test_an_answer_is_the_sentence_of_the_guide_with_its_place(home):
+    guide = (ROOT / "docs/guides/answers.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n(A host clearance.*?)^```$", guide, flags=re.M | re.S)
+    sentence, _, passage = shown.rstrip().splitlines()
+    out = run(BLOCKS["ask"], home).splitlines()
+    assert out[0] == sentence
+    assert passage in out
 
 
 def test_tags_check(home):

@@ -76,6 +76,11 @@ def workflow() -> Any:
 
 
 @pytest.fixture(scope="session")
+def chat_model() -> Any:
+    return load_beside("chat_model")
+
+
+@pytest.fixture(scope="session")
 def plugin_python(plugin_folder: Path) -> Path:
     """The interpreter of an environment that holds the package's requirements and nothing else."""
     python = find_python312()

@@ -7,13 +7,15 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 PROVIDER = "context_engine"
 BACKWARDS = Callable[[str, Mapping[str, Any]], Any]
+"""Answers a call of a model: (type, request) -> the answer, or an iterator of the parts of a streamed one."""
+
 LONGEST_LINE = 5 * 1024 * 1024
 
 
@@ -177,7 +179,9 @@ class PluginProcess:
 
         assert backwards is not None, asked
         try:
-            send("response", backwards(asked["type"], asked["request"]))
+            answer = backwards(asked["type"], asked["request"])
+            for part in answer if isinstance(answer, Iterator) else (answer,):
+                send("response", part)
         except Exception as error:
             send("error", message=str(error))
             return

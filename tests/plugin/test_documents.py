@@ -16,6 +16,8 @@ from context_engine.apps.packaging.findings import LANGUAGES
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ROOT / "dify_plugin"
 WORKFLOW = PLUGIN / "examples/cited-answer.yml"
+CHECKED = PLUGIN / "examples/checked-answer.yml"
+WORKFLOWS = pytest.mark.parametrize(("workflow", "tool"), [(WORKFLOW, "search"), (CHECKED, "answer")])
 TRANSLATED = [PLUGIN / f"readme/README_{name}.md" for name in LANGUAGES if name != "en_US"]
 READMES = [PLUGIN / "README.md", *TRANSLATED]
 
@@ -44,7 +46,13 @@ def test_the_plugins_folder_is_no_package() -> None:
     assert not (PLUGIN / "__init__.py").exists()
 
 
-def test_the_workflow_is_connected(graph: dict[str, Any]) -> None:
+def graph_of(workflow: Path) -> dict[str, Any]:
+    return read(workflow)["workflow"]["graph"]
+
+
+@WORKFLOWS
+def test_the_workflow_is_connected(workflow: Path, tool: str) -> None:
+    graph = graph_of(workflow)
     kinds = {node["id"]: node["data"]["type"] for node in graph["nodes"]}
     reached = {edge["target"] for edge in graph["edges"]}
     assert set(kinds) == reached | {one for one, kind in kinds.items() if kind == "start"}
@@ -54,20 +62,20 @@ def test_the_workflow_is_connected(graph: dict[str, Any]) -> None:
         assert edge["data"]["targetType"] == kinds[edge["target"]]
     handles = {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "tool"}
     assert handles == {"source", "fail-branch"}
-    assert {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "if-else"} == {
-        "true", "subject", "false",
-    }  # fmt: skip
+    branches = {edge["sourceHandle"] for edge in graph["edges"] if kinds[edge["source"]] == "if-else"}
+    assert branches == ({"true", "subject", "false"} if tool == "search" else set())
 
 
-def test_its_search_node_fills_in_our_form(graph: dict[str, Any], search: dict[str, Any]) -> None:
-    node = data_of(graph, "tool")
+@WORKFLOWS
+def test_its_tool_node_fills_in_our_form(workflow: Path, tool: str) -> None:
+    node, form = data_of(graph_of(workflow), "tool"), read(PLUGIN / f"tools/{tool}.yaml")
     manifest = read(PLUGIN / "manifest.yaml")
     provider = read(PLUGIN / "provider/context_engine.yaml")
     plugin_id = f"{manifest['author']}/{manifest['name']}"
     assert node["plugin_id"] == plugin_id
     assert node["provider_id"] == f"{plugin_id}/{provider['identity']['name']}"
-    assert (node["tool_name"], node["error_strategy"]) == ("search", "fail-branch")
-    parameters = {one["name"]: one for one in search["parameters"]}
+    assert (node["tool_name"], node["error_strategy"]) == (tool, "fail-branch")
+    parameters = {one["name"]: one for one in form["parameters"]}
     for name in node["tool_parameters"]:
         assert parameters[name]["form"] == "llm"
     for name, given in node["tool_configurations"].items():
@@ -85,8 +93,15 @@ def test_it_uses_variables_that_we_declare(graph: dict[str, Any], search: dict[s
         [node_id, "decision"],
         [node_id, "question"],
     ]
-    used = set(re.findall(rf"#{node_id}\.(\w+)#", WORKFLOW.read_text("utf-8")))
-    assert used - {"error_message", "error_type"} <= declared
+    assert set(re.findall(rf"#{node_id}\.(\w+)#", WORKFLOW.read_text("utf-8"))) <= declared
+
+
+def test_the_checked_answer_prints_texts_that_we_declare() -> None:
+    (node_id,) = [node["id"] for node in graph_of(CHECKED)["nodes"] if node["data"]["type"] == "tool"]
+    declared = read(PLUGIN / "tools/answer.yaml")["output_schema"]["properties"]
+    printed = re.findall(rf"#{node_id}\.(\w+)#", CHECKED.read_text("utf-8"))
+    assert printed == ["answer", "citations_text"]
+    assert {declared[name]["type"] for name in printed} == {"string"}
 
 
 def test_its_citations_are_switched_on() -> None:
@@ -208,6 +223,7 @@ def test_the_translated_readmes_tell_the_same() -> None:
         names = set(re.findall(r"`([A-Z][A-Za-z]+|[a-z_]+)`", (PLUGIN / "README.md").read_text("utf-8")))
         errors = {name for name in names if name[0].isupper() and name[1].islower()}
         assert errors and errors <= set(re.findall(r"`([A-Za-z]+)`", text)), readme.name
-        outputs = set(read(PLUGIN / "tools/search.yaml")["output_schema"]["properties"])
-        assert outputs <= set(re.findall(r"`(\w+)`", text)), readme.name
+        for tool in ("search", "answer"):
+            outputs = set(read(PLUGIN / f"tools/{tool}.yaml")["output_schema"]["properties"])
+            assert outputs <= set(re.findall(r"`(\w+)`", text)), (readme.name, tool)
     assert shapes[0] == shapes[1] == shapes[2]

@@ -21,6 +21,8 @@ pytest.importorskip("fastapi")
 pytestmark = pytest.mark.slow
 
 QUESTION = "What are the NPA classification criteria?"
+CLEARANCE = "How long is a host clearance valid?"
+CLEARED = "A host clearance is valid for 18 months {valid for 18 months}."
 GATEWAY = "ce_gateway-token-0123456789-abcdef"
 ACCESS = "endpoint-token-0123456789abcdefghij"
 APP = {"app_id": "app-7"}
@@ -76,7 +78,7 @@ def server(credentials: dict[str, Any], dify: Any, tmp_path: Path) -> Iterator[s
         yield address
 
 
-def test_the_plugin_asks_the_server(plugin: Any, driver: Any, server: str) -> None:
+def test_the_plugin_asks_the_server(plugin: Any, driver: Any, chat_model: Any, server: str) -> None:
     form = {"server_url": server, "server_token": GATEWAY}
     assert plugin.validate(form) == [{"result": True}]
     for wrong, told in (
@@ -98,6 +100,13 @@ def test_the_plugin_asks_the_server(plugin: Any, driver: Any, server: str) -> No
     assert "".join(one["text"] for one in found.of("text")) == found.text != ""
     ranked = plugin.invoke("rerank", {"query": QUESTION, "passages": found.variables["result"]}, form, session=APP)
     assert len(ranked.variables["result"]) == len(found.variables["result"])
+    quoted = plugin.invoke("answer", {"query": CLEARANCE, "domain_name": "NPA"}, form, session=APP)
+    assert quoted.variables["refused"] == "" and "18 months" in quoted.text and quoted.json["mode"] == "extractive"
+    model = chat_model.StreamingModel("It is valid for 18 months {valid for 18 months}. ", CLEARED)
+    fields = {"query": CLEARANCE, "domain_name": "NPA", "model": chat_model.CHOICE}
+    written = plugin.invoke("answer", fields, form, session=APP, backwards=model)
+    assert len(model.asked) == 1 and written.json["mode"] == "model" and written.json["model"] == "gpt-4o-mini"
+    assert written.variables["sentences"][-1]["verdict"] == "supported" and "18 months" in written.text
     with pytest.raises(driver.Failed) as failed:
         plugin.invoke("search", {"query": QUESTION, "domain_name": "APP"}, form, session={"app_id": "another"})
     assert "UnknownDomain: unknown domain 'APP'" in failed.value.message

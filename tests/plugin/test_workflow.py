@@ -12,6 +12,7 @@ import yaml
 pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "dify_plugin/examples/cited-answer.yml"
+CHECKED = EXAMPLE.with_name("checked-answer.yml")
 QUESTION = "What are the NPA classification criteria?"
 OFF_TOPIC = "Which football team won the cup yesterday?"
 
@@ -91,6 +92,38 @@ class TestTheShippedWorkflow:
         found = chat("Qual time de futebol ganhou a copa ontem?")
         told = found.run.value(["1760000000002", "context"])
         assert found.path[-1] == "Nothing found" and "Nenhuma informação relevante foi encontrada" in told
+
+
+class TestTheCheckedAnswer:
+    """The other shipped workflow: the tool Answer alone."""
+
+    @pytest.fixture
+    def chat(self, workflow: Any, plugin: Any, credentials: Any) -> Any:
+        flow = workflow.Chatflow(
+            CHECKED.read_text("utf-8"),
+            lambda tool, fields: plugin.invoke(tool, fields, credentials).messages,
+            model,
+        )
+        return flow.ask
+
+    def test_on_topic_it_quotes_and_cites(self, chat: Any) -> None:
+        found = chat("How long is a host clearance valid?")
+        assert found.path == ["Start", "Answer", "Checked answer"] and found.shown == found.logged
+        assert "valid for 18 months" in found.shown and "\n- [1] " in found.shown
+
+    def test_off_topic_it_says_why_there_is_no_answer(self, chat: Any) -> None:
+        found = chat(OFF_TOPIC)
+        node = "1760000000102"
+        assert found.run.value([node, "refused"]) in ("out_of_scope", "no_match")
+        assert found.shown.strip() == found.run.value([node, "answer"])
+
+    def test_a_follow_up_is_asked_for_its_subject(self, chat: Any) -> None:
+        assert "Ask it as one complete sentence" in chat("And for retail clients?", turn=2).shown
+
+    def test_a_missing_source_takes_the_fail_branch(self, chat: Any, dify: Any, register: str) -> None:
+        dify.inject("status_500", dataset=register, endpoint="retrieve")
+        found = chat("How long is a host clearance valid?")
+        assert found.path[-1] == "Answer failed" and "SourceMissing" not in found.shown
 
 
 class TestAHandBuiltOne:
@@ -177,6 +210,7 @@ class TestEveryOutput:
         ("tool", "fields"),
         [
             ("search", {"query": QUESTION, "domain": "NPA"}),
+            ("answer", {"query": QUESTION, "domain": "NPA"}),
             ("rerank", {"query": QUESTION, "passages": [{"content": "A product has criteria."}]}),
             ("domains", {"check_health": False}),
         ],

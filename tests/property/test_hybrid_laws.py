@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
-from context_engine.adapters.sources.local.evidence import trust
-from context_engine.adapters.sources.local.options import merged, ranked
+from context_engine.adapters.sources.stores.options import merged, ranked, trust
 from context_engine.core.models import Chunk, Condition, ScoreKind
 from context_engine.testing.fakes import FakeEmbedder
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from context_engine.adapters.sources.local.schema import Model
-from context_engine.adapters.sources.local.vector_form import encoded, first_numbers, reformed
 from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.stores.vector_form import encoded, first_numbers, reformed
 
 NUMBERS = st.floats(-1.0, 1.0, width=32)
 PAIRS = st.integers(2, 48).flatmap(lambda size: arrays(np.float32, (2, size), elements=NUMBERS))

@@ -28,6 +28,7 @@ Exit codes:
 """
 _COMMANDS: Final = {
     "access": ("access:access", "Show and prove who may search what (operators)."),
+    "ask": ("ask:ask", "Answer a question with sentences that show their passages."),
     "audit": ("audit:audit", "Show, check and prove the record of searches (operators)."),
     "chunk": ("chunk:chunk", "Show how FILE is cut; nothing is stored."),
     "compare": ("search.compare:compare", "Show an answer beside its baseline, and why they differ."),

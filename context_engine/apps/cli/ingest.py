@@ -105,7 +105,8 @@ class _Request:
 @click.option(
     "--repair",
     is_flag=True,
-    help="With --to dify: read the chunks of every document back from Dify and repair those that differ.",
+    help="With --to dify: read the chunks of every document back from Dify and repair those that differ. With --to "
+    "postgres: write every document and its vectors again.",
 )
 @click.option(
     "--write-ids",

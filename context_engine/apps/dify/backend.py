@@ -13,6 +13,8 @@ from cachetools import LRUCache
 
 from context_engine.adapters.sources.dify.api import EXTERNAL_TRY_S
 from context_engine.apps.dify.answer import ToolOutput
+from context_engine.apps.dify.answering import Answering
+from context_engine.apps.dify.chat_model import AskChat
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.external import ExternalAnswer, authorised, has_bearer
 from context_engine.apps.dify.failure import ToolFailure, guarded
@@ -48,6 +50,18 @@ class Backend(Protocol):
 
         Raises:
             ContextEngineError: an invalid field, or any other failure.
+        """
+        ...
+
+    def answer(self, fields: Mapping[str, Any], caller: Caller, ask: AskChat) -> Answering:
+        """Yield the text of an answer as its sentences are checked, then the output of the tool `answer`.
+
+        Args:
+            caller: as for `call`.
+            ask: calls a chat model that is set up in Dify.
+
+        Raises:
+            ContextEngineError: as `call`.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from context_engine.adapters.http import HttpAnswer
@@ -83,9 +83,33 @@ def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) ->
     try:
         return guarded(fields, call)
     except ToolFailure as error:
-        name = type(error).__name__
-        named = _named(name, f"{name}: {error}")
+        named = _by_name(error)
     raise named
+
+
+def guarded_stream(
+    fields: Mapping[str, Any], call: Callable[[Credentials], Generator[T, None, None]]
+) -> Generator[T, None, None]:
+    """Yield what a call yields, guarded as by `guarded_tool` until its end.
+
+    Raises:
+        ToolFailure: instead of any other error.
+    """
+    redactor = Redactor()
+    try:
+        credentials = Credentials.read(fields)
+        redactor = credentials.redactor
+        yield from call(credentials)
+        return
+    except Exception as error:  # noqa: BLE001  any error may contain secrets
+        failed = _by_name(failure(error, redactor))
+    raise failed
+
+
+def _by_name(error: ToolFailure) -> ToolFailure:
+    """Return a failure whose message begins with its name."""
+    name = type(error).__name__
+    return _named(name, f"{name}: {error}")
 
 
 def refuse_incomplete(result: SearchResult) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 
 from context_engine.apps.dify.credentials import read_flag
 from context_engine.apps.dify.dify_json import plain_text, unusable
-from context_engine.apps.dify.follow_up import needs_subject
 from context_engine.apps.dify.reader_texts import AUTOMATIC, LANGUAGE_CHOICES, Tongue, tongue_of
 from context_engine.core.context.render import Form
 from context_engine.core.models import (
@@ -25,6 +24,7 @@ from context_engine.core.models import (
     to_date,
 )
 from context_engine.core.policy.filters import parse_filter
+from context_engine.core.query.follow_up import needs_subject
 from context_engine.errors import InvalidFilter, InvalidRequest, nearest
 
 
@@ -111,6 +111,9 @@ def choice_field(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...],
         raise InvalidRequest(f"{name} has no choice {value[:40]!r}.{nearest(value, allowed)}")
     return value
 
+
+GIVEN: Final = "given"
+"""Stands for a conversation of which only its presence is told."""
 
 AUTHORITY: Final = {
     "system_of_record": 1,

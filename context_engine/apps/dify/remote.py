@@ -12,8 +12,13 @@ from pydantic import SecretStr, ValidationError
 
 from context_engine.adapters.http import Api, ApiClient, Backoff, HttpAnswer, HttpCall, RetryBudget, retried
 from context_engine.adapters.http.retry import retry_after
+from context_engine.answer.answering import standalone
+from context_engine.answer.writing import Writer
 from context_engine.apps.dify.answer import ToolOutput
+from context_engine.apps.dify.answering import Answering
 from context_engine.apps.dify.catalogue import domain_label
+from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
+from context_engine.apps.dify.conversation import conversation
 from context_engine.apps.dify.credentials import Credentials, read_certificates
 from context_engine.apps.dify.dify_json import plain
 from context_engine.apps.dify.external import ExternalAnswer
@@ -25,7 +30,8 @@ from context_engine.apps.dify.failure import (
     renamed,
     unusable_answer,
 )
-from context_engine.apps.dify.form import text_field
+from context_engine.apps.dify.form import GIVEN, query_field, text_field
+from context_engine.apps.dify.model_prompt import PluginModel, Prompt, Rewriting, model_text
 from context_engine.apps.dify.reranking import Ask, model_scores
 from context_engine.apps.dify.retrieval import Retrieval
 from context_engine.apps.dify.tools import ToolName
@@ -75,6 +81,33 @@ class RemoteEngine:
         more = {"rerank_scores": model_scores(fields, ask)} if tool == "rerank" else {}
         return self._called(tool, _without_conversation(fields), caller, more, _PATIENCE_S)
 
+    def answer(self, fields: Mapping[str, Any], caller: Caller, ask: AskChat) -> Answering:
+        """Yield the output of `answer` at once, because the server checks the whole text.
+
+        A chat model is called here, because the server cannot reach it. The conversation stays here.
+        """
+        choice, asked = read_chat_model(fields.get("model")), _without_conversation(fields)
+        if choice is None:
+            yield self._called("answer", asked, caller, {}, _PATIENCE_S)
+            return
+        chat, query = DifyChat(choice, ask), query_field(fields)
+        writer = Writer(chat)
+        question, warnings = standalone(writer, query, conversation(fields))
+        model = PluginModel(
+            name=chat.name,
+            max_tokens=chat.max_tokens,
+            question=None if question == query else question,
+            rewriting=Rewriting.of(writer.rewriting),
+            warnings=tuple(warnings),
+        )
+        first = self._posted("answer", asked, caller, {"model": model.model_dump(mode="json")}, _PATIENCE_S)
+        if "messages" not in first:
+            yield self._output(first)
+            return
+        wrote = model_text(chat, self._prompt(first))
+        whole = model.model_copy(update={"wrote": wrote}).model_dump(mode="json")
+        yield self._called("answer", asked, caller, {"model": whole}, _PATIENCE_S)
+
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
         """Return (name, display title) of each domain that the caller may know."""
         domains = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
@@ -112,22 +145,38 @@ class RemoteEngine:
         self._folder.cleanup()
 
     def _called(
-        self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, more: Mapping[str, Any], seconds: float
+        self, tool: str, fields: Mapping[str, Any], caller: Caller, more: Mapping[str, Any], seconds: float
     ) -> ToolOutput:
         """Return a tool's output.
 
         Raises:
             ContextEngineError: the server's error, by its name, or an unusable answer.
         """
+        return self._output(self._posted(tool, fields, caller, more, seconds))
+
+    def _posted(
+        self, tool: str, fields: Mapping[str, Any], caller: Caller, more: Mapping[str, Any], seconds: float
+    ) -> Mapping[str, Any]:
+        """Return the server's answer to a call of a tool."""
         body = plain({"parameters": fields, **_ids(caller), **more})
         answer = self._answer(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
         if answer.status != 200:
             raise refused_by(answer, self._url)
-        content = body_of(answer)
+        return body_of(answer)
+
+    def _output(self, content: Mapping[str, Any]) -> ToolOutput:
+        """Return a tool's output from a server's answer."""
         text, data, variables = content.get("text"), content.get("json"), content.get("variables")
         if not isinstance(text, str) or not isinstance(data, Mapping) or not isinstance(variables, Mapping):
             raise unusable_answer(self._url)
         return ToolOutput(text=text, json=data, variables=variables)
+
+    def _prompt(self, content: Mapping[str, Any]) -> Prompt:
+        """Return what to ask a chat model from a server's answer."""
+        try:
+            return Prompt.model_validate(content)
+        except ValidationError:
+            raise unusable_answer(self._url) from None
 
     def _answer(self, call: HttpCall, seconds: float) -> HttpAnswer:
         """Return a server's answer; retried if unreachable or busy, because calls have no side effects."""
@@ -202,7 +251,7 @@ def _connection(credentials: Credentials, place: Path) -> Connection:
 
 def _without_conversation(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fields with a word in place of the conversation: that there is one is all that a search needs."""
-    return {**fields, "history": "given"} if text_field(fields, "history") else fields
+    return {**fields, "history": GIVEN} if text_field(fields, "history") else fields
 
 
 def _ids(caller: Caller) -> dict[str, Any]:

@@ -47,8 +47,12 @@ Ask = Callable[[ModelChoice, str, Sequence[str]], Iterable[tuple[int, float]]]
 """(model, query, texts) -> (index of the text, score) in any order."""
 
 
-def read_model(value: Any) -> ModelChoice | None:
+def read_model(value: Any, *, field: str = "rerank_model", kind: str = "rerank") -> ModelChoice | None:
     """Return the chosen model, or None.
+
+    Args:
+        field: its name in the form.
+        kind: of model.
 
     Raises:
         InvalidRequest: not the value of a model selector.
@@ -58,9 +62,9 @@ def read_model(value: Any) -> ModelChoice | None:
     fields = value if isinstance(value, Mapping) else {}
     provider, model = fields.get("provider"), fields.get("model")
     if not isinstance(provider, str) or not isinstance(model, str) or not (provider and model):
-        raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
+        raise InvalidRequest(f"{field} must name a provider and a model: choose one of Dify's {kind} models")
     if plain_text(provider + model) != provider + model:
-        raise InvalidRequest("rerank_model holds binary data (lone surrogates): send UTF-8 text")
+        raise InvalidRequest(f"{field} holds binary data (lone surrogates): send UTF-8 text")
     return ModelChoice(provider, model)
 
 

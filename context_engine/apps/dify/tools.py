@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from context_engine.apps.dify.answer import ToolOutput, search_answer
+from context_engine.apps.dify.answering import AnswerCall, Answering
 from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
+from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
 from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.dify.failure import refuse_incomplete
 from context_engine.apps.dify.form import flag_field, read_search_form, text_field
@@ -94,6 +96,13 @@ class OpenEngine(Deployment):
         """Return a tool's output for the principal of the app and the user that Dify names."""
         tools = Tools(deployment=self, audit=plugin_audit(self.setup))
         return tools.call(tool, fields, caller, self.principals.for_dify(caller.app, caller.principal), ask)
+
+    def answer(self, fields: Mapping[str, Any], caller: Caller, ask: AskChat) -> Answering:
+        """Yield the text of an answer, then the output, for the principal of the app and the user that Dify names."""
+        choice = read_chat_model(fields.get("model"))
+        principal = self.principals.for_dify(caller.app, caller.principal)
+        call = AnswerCall(deployment=self, fields=fields, caller=caller, principal=principal)
+        return call.answered(None if choice is None else DifyChat(choice, ask))
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
         """Return (name, display title) of each domain that the caller may know."""

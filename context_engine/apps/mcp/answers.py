@@ -52,6 +52,53 @@ class SearchAnswer(_Answer):
     demo: bool = Field(description="The documents are those of a fictitious bank.")
 
 
+class QuotedEvidence(_Answer):
+    """The verbatim part of a passage that a sentence rests on."""
+
+    label: str
+    id: str = Field(description="Of the passage, for `fetch`.")
+    text: str
+
+
+class AnsweredSentence(_Answer):
+    """A sentence of an answer."""
+
+    text: str
+    verdict: str = Field(description="supported; where the domain shows others: partly, unsupported, uncited.")
+    labels: list[str]
+    quotes: list[QuotedEvidence]
+
+
+class CitedPassage(_Answer):
+    """A passage that an answer cites."""
+
+    label: str
+    id: str = Field(description="For `fetch`.")
+    title: str
+    section: str | None
+    page: int | None
+    url: str | None
+    authority_tier: int | None = Field(description="1 is the highest.")
+
+
+class AnsweredQuestion(_Answer):
+    """An answer whose sentences show their evidence, or why there is none."""
+
+    answer: str = Field(description="The sentences with their labels; if refused, why.")
+    refused: str | None = Field(description="The code of the reason; null: the question is answered.")
+    sentences: list[AnsweredSentence]
+    conflicts: list[str] = Field(description="Where passages disagree, and which has less authority.")
+    citations: list[CitedPassage]
+    withheld: int = Field(description="Sentences of a model that their passages did not support.")
+    decision: str
+    status: str
+    answer_id: str = Field(description="Id of the record of this answer.")
+    search_id: str = Field(description="Id of the record of its search; for `explain`.")
+    domain: str
+    notes: list[str]
+    demo: bool = Field(description="The documents are those of a fictitious bank.")
+
+
 class FetchedPlace(_Answer):
     """One passage of a fetched text."""
 

@@ -75,6 +75,20 @@ class SearchArguments(_Arguments):
     )
 
 
+class AnswerArguments(_Arguments):
+    """The question to answer."""
+
+    question: Words = Field(description="The whole question, in full words, with its subject.")
+    domain: Name | Nothing = Field(
+        None, description="The domain to search, from `domains`; may be omitted if there is only one."
+    )
+    persona: Name | Nothing = Field(None, description="A profile of search settings, from `domains`; usually omitted.")
+    filters: dict[str, Any] | str | Nothing = Field(None, description="Conditions on metadata, as in `search`.")
+    as_of: Day | Nothing = Field(
+        None, description="The day for which the answer must hold, such as 2025-06-30; default: today."
+    )
+
+
 class FetchArguments(_Arguments):
     """The passage or document to read."""
 

@@ -17,7 +17,7 @@ from context_engine.apps.server import mcp, metrics
 from context_engine.apps.server.gate import Gate, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
-from context_engine.apps.server.routes import dify, health, rag, records, retrieval
+from context_engine.apps.server.routes import answers, dify, health, rag, records, retrieval
 from context_engine.apps.server.service import Service, known_caller, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
@@ -27,13 +27,17 @@ Beside = Callable[[Service], AbstractAsyncContextManager[None]]
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     rag.router,
+    answers.router,
     records.router,
     retrieval.router,
     dify.router,
     mcp.router,
     metrics.router,
 )
-FORMS: Final[Mapping[str, ProblemForm]] = dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form)
+FORMS: Final[Mapping[str, ProblemForm]] = {
+    **dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form),
+    "/v1": answers.chat_problem,
+}
 """Problem formats by address prefix, for routes with their own."""
 
 BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)

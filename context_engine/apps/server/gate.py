@@ -29,9 +29,9 @@ _ONCE: Final = (b"authorization", b"content-type", b"origin")
 """Header fields that must occur once; of two, one reader takes the first and another the last."""
 
 _DIFY: Final = ("/retrieval", "//retrieval")
-_COUNTED: Final = ("/api", "/mcp")
+_COUNTED: Final = ("/api", "/mcp", "/v1")
 _OPENED: Final = (*_COUNTED, *_DIFY, PATH)
-_CHECKED: Final = ("/api", *_DIFY)
+_CHECKED: Final = ("/api", "/v1", *_DIFY)
 _LEFT: Final = 499  # the caller left without an answer
 _MOST_NAMED: Final = 600
 _LONG: Final = 65_536
@@ -44,8 +44,9 @@ Headers = Mapping[bytes, bytes]
 class Gate:
     """Gives each request an id, authenticates the caller, limits the rate, and reads and checks the JSON body.
 
-    Under `/api`, `/mcp` and `/retrieval` a request without a valid token is refused before its body is read. The rate
-    limit applies under `/api` and `/mcp`. Unexpected errors of routes become an answer and a log line here.
+    Under `/api`, `/v1`, `/mcp` and `/retrieval` a request without a valid token is refused before its body is read.
+    The rate limit applies under `/api`, `/v1` and `/mcp`. Unexpected errors of routes become an answer and a log
+    line here.
 
     Args:
         app: the app with the routes.

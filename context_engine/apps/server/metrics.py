@@ -6,7 +6,7 @@ They hold no question, no text and no caller. The counts of searches and sources
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
@@ -14,16 +14,27 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from context_engine import __version__
+from context_engine.apps.server.slots import Slots
 from context_engine.errors import NotPermitted
-
-if TYPE_CHECKING:
-    from context_engine.apps.server.service import Service
+from context_engine.service.deployment import LiveDeployment
 
 PATH: Final = "/metrics"
 _PREFIX: Final = "context_engine"
 _SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ELSEWHERE: Final = "other"
 _METHODS: Final = ("GET", "HEAD", "POST")
+
+
+class Measured(Protocol):
+    """What is read of a service when its metrics are."""
+
+    live: LiveDeployment
+    slots: Slots
+
+    @property
+    def state(self) -> str:
+        """The state that `/readyz` knows."""
+        ...
 
 
 class Metrics:
@@ -33,7 +44,7 @@ class Metrics:
         service: whose slots, readiness and engine are read when the metrics are.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Measured) -> None:
         self._service, self._registry = service, CollectorRegistry()
         self._requests = Counter(
             f"{_PREFIX}_requests",
@@ -71,7 +82,7 @@ class Metrics:
         """Yield what is read rather than counted here."""
         service, engine = self._service, self._service.live.current.engine
         yield _gauge("info", "The version of the service.", ("version",), {(__version__,): 1})
-        yield _gauge("ready", "1 for the state of /readyz.", ("state",), {(service.readiness.state,): 1})
+        yield _gauge("ready", "1 for the state of /readyz.", ("state",), {(service.state,): 1})
         yield _gauge("requests_in_progress", "Requests that hold a slot.", (), {(): service.slots.at_work})
         yield _gauge("requests_waiting", "Requests that wait for a slot.", (), {(): service.slots.waiting})
         left_alone = {key: int(is_open) for key, is_open in engine.left_alone().items()}
@@ -85,6 +96,10 @@ class Metrics:
         outcomes = (*sources, "outcome")
         yield _counter("source_calls", "Calls of a source: ok, empty, partial or an error.", outcomes, tally.calls)
         yield _counter("source_seconds", "Seconds that the calls of a source took.", sources, tally.seconds)
+        yield _counter("answers", "Answers: answered, or why not.", ("domain", "mode", "outcome"), tally.answers)
+        yield _counter("answer_sentences", "Sentences of answers by verdict.", ("domain", "verdict"), tally.sentences)
+        yield _counter("model_tokens", "Tokens of chat models.", ("domain", "model", "direction"), tally.tokens)
+        yield _counter("model_cost", "What chat models cost.", ("domain", "model", "currency"), tally.costs)
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:

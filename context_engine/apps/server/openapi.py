@@ -19,6 +19,7 @@ DESCRIPTION: Final = (
 )
 _TAGS: Final = {
     "rag": "Questions, contexts and comparisons.",
+    "answers": "Answers whose sentences show their evidence, and the OpenAI chat API.",
     "records": "What was recorded of an answer, and its proof.",
     "dify": "What Dify and its plugin ask.",
     "health": "For probes.",

@@ -196,6 +196,8 @@ _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] =
     (errors.SourceRateLimited, 503, _LATER, True),
     (errors.SourceBusy, 503, _LATER, True),
     (errors.SourceError, 502, "Ask again later; /readyz says which source is down.", True),
+    (errors.CostLimitReached, 429, "Ask for a shorter answer, or ask again when the limit is free.", True),
+    (errors.ChatModelError, 502, "Ask again later, or ask for passages instead of an answer.", False),
     (errors.AuditUnavailable, 503, _LATER, False),
     (errors.StoreLocked, 503, _LATER, False),
     (ContextEngineError, 500, _ASK_OPERATOR, False),

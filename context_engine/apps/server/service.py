@@ -63,6 +63,11 @@ class Service:
         """The settings in force."""
         return self.live.current.settings
 
+    @property
+    def state(self) -> str:
+        """The state that anonymous callers may see."""
+        return self.readiness.state
+
     async def call(self, request: Request, work: Work[T], turn: Turn = ANY_TURN) -> T:
         """Run `work` in a thread with the deployment and the caller, and return its result.
 

@@ -121,10 +121,12 @@ class Wanted:
     """What to erase.
 
     Attributes:
-        record_ids: ids of searches and refused requests: the question and everything derived from it.
+        record_ids: ids of searches, answers and refused requests: the question and everything derived from it.
         callers: pseudonyms: the same for all requests by them or on their behalf.
         texts: hex SHA-256 of chunk texts.
         documents: (id, version) of documents whose chunk texts to erase; a version of None means all versions.
+
+    The words of the answers composed from a search go with its question and with each text that it loses.
     """
 
     record_ids: tuple[str, ...] = ()
@@ -180,6 +182,8 @@ def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Era
         if version is not None:
             named &= chunk.c.document_version == version
         _add_texts(connection, named, _is_of(document_id, version), since, erasable)
+    for index, entry in _answers_of(connection, [*wanted.record_ids, *_ids_of(connection, erasable.records)]):
+        _add_own(connection, index, entry, erasable)
     return erasable
 
 
@@ -197,6 +201,27 @@ def _entries_of(connection: Connection, wanted: Wanted, since: int) -> Iterator[
                 yield index, read
     if missing:
         raise RecordNotFound(f"the ledger has no record {', '.join(sorted(missing))}")
+
+
+def _ids_of(connection: Connection, indices: Collection[int]) -> Iterator[str]:
+    for part in parts(indices):
+        yield from connection.scalars(select(record.c.record_id).where(record.c.idx.in_(part))).all()
+
+
+def _answers_of(connection: Connection, search_ids: Collection[str]) -> Iterator[tuple[int | None, dict[str, Any]]]:
+    """Yield the entries of the answers composed from searches, including pending ones: their words quote what these
+    searches found.
+    """
+    for part in parts(search_ids):
+        composed = select(log.c.idx, log.c.entry).join(record, record.c.idx == log.c.idx)
+        for index, entry in connection.execute(composed.where(record.c.search_id.in_(part))).all():
+            if entry and (read := parse_entry(entry)).get("kind") == "answer":
+                yield index, read
+    wanted = set(search_ids)
+    for entry in connection.scalars(select(pending.c.entry)).all() if wanted else ():
+        read = parse_entry(entry)
+        if read.get("kind") == "answer" and read.get("search") in wanted:
+            yield None, read
 
 
 def _named(connection: Connection, ids: Collection[str]) -> Iterator[tuple[int | None, str, bytes]]:

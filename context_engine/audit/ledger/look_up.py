@@ -36,7 +36,7 @@ class RecordRow:
         time: UTC to the microsecond, ending in Z; "" if the entry has none.
         domain, status, decision: of the search.
         caller: keyed pseudonym.
-        search_id: of a context, its search.
+        search_id: of a context or an answer, its search.
     """
 
     index: int

@@ -70,7 +70,7 @@ record: Final = Table(
     Column("status", Text),
     Column("decision", Text),
     Column("caller", Text),  # keyed pseudonym
-    Column("search_id", Text),  # of a context: the search it is of
+    Column("search_id", Text),  # of a context or an answer: the search it is of
     Index("record_time", "time"),
     Index("record_caller", "caller"),
     Index("record_domain", "domain", "time"),

@@ -1,4 +1,4 @@
-"""Drafts of records: a search, a refused request, a context read, a fetch, or lost records."""
+"""Drafts of records: a search, a refused request, a context read, an answer, a fetch, or lost records."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ from context_engine.audit.record.codec import dumped
 from context_engine.audit.record.contents import settings_content, sources_content
 from context_engine.audit.record.entry import composed
 from context_engine.audit.record.parts import PARTS_VERSION, split
-from context_engine.audit.record.question import Pseudonyms, QueryForm, described_caller, kept_as, question_addendum
+from context_engine.audit.record.question import (
+    Pseudonyms,
+    QueryForm,
+    answer_addendum,
+    described_caller,
+    kept_as,
+    question_addendum,
+)
 from context_engine.audit.values import Composed, Draft
 from context_engine.core.models import (
+    NOBODY,
     AccessRecord,
+    AnswerRecord,
     Caller,
     Chunk,
     Context,
@@ -152,6 +161,43 @@ def context_draft(result: SearchResult, context: Context, *, record_id: str, now
     if context.part > 1:
         entry["part"] = context.part
     return _plain(record_id, entry)
+
+
+def answer_draft(
+    result: SearchResult,
+    answer: AnswerRecord,
+    *,
+    record_id: str,
+    now: datetime,
+    pseudonyms: Pseudonyms,
+    code_version: str,
+) -> Draft:
+    """Return the record of an answer that was composed from a result; its words are kept as the question is.
+
+    Args:
+        record_id: unique in the ledger.
+        now: aware.
+    """
+    kept = result.settings.values.audit_query
+    principal = NOBODY if result.request is None else result.request.principal
+    entry = {
+        "kind": "answer",
+        "id": record_id,
+        "time": utc_text(now),
+        "caller": described_caller(principal, result.caller, pseudonyms),
+        "app": result.caller.app,
+        "search": result.search_id,
+        "domain": result.domain,
+        "request_id": result.request_id,
+        "code": code_version,
+        "query": kept_as(kept, result.query, pseudonyms),
+        **answer.facts,
+    }
+
+    def compose(_digests: Mapping[bytes, bytes]) -> Composed:
+        return composed(entry, answer_addendum(answer.words, kept, result.query, pseudonyms, record_id), {})
+
+    return Draft(record_id=record_id, contents=(), compose=compose)
 
 
 def fetch_draft(

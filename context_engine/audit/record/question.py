@@ -66,6 +66,7 @@ def described_caller(principal: Principal, caller: Caller, pseudonyms: Pseudonym
 
 
 QUESTION: Final = "question"
+ANSWER: Final = "answer"
 
 _SEALED: Final = b"sealed1\x00"
 _NONCE_BYTES: Final = 12
@@ -84,12 +85,24 @@ def question_addendum(
     question: Mapping[str, Any], kept: QueryForm, query: str, pseudonyms: Pseudonyms, record_id: str
 ) -> dict[str, Addendum]:
     """Return the addendum of a question by its name; {} if it is not kept."""
+    return _kept_addendum(QUESTION, json_bytes(packed_question(question)), kept, query, pseudonyms, record_id)
+
+
+def answer_addendum(
+    answer: Mapping[str, Any], kept: QueryForm, query: str, pseudonyms: Pseudonyms, record_id: str
+) -> dict[str, Addendum]:
+    """Return the addendum of an answer's words by its name; they are kept as the question is."""
+    return _kept_addendum(ANSWER, json_bytes(answer), kept, query, pseudonyms, record_id)
+
+
+def _kept_addendum(
+    kind: str, data: bytes, kept: QueryForm, query: str, pseudonyms: Pseudonyms, record_id: str
+) -> dict[str, Addendum]:
     if kept == "none":
         return {}
-    data = json_bytes(packed_question(question))
     if kept == "digest":
         data = _SEALED + _sealed(data, pseudonyms.seal_secret(query), record_id)
-    return {QUESTION: Addendum.of(QUESTION, data)}
+    return {kind: Addendum.of(kind, data)}
 
 
 def read_question(
@@ -104,8 +117,23 @@ def read_question(
         QueryNotRecorded: it is sealed, and the query is missing or another one.
         Unreadable: this version does not write such data.
     """
+    return unpacked_question(read_kept(data, record_id, query=query, pseudonyms=pseudonyms))
+
+
+def read_kept(
+    data: bytes, record_id: str, *, query: str | None = None, pseudonyms: Sequence[Pseudonyms] = ()
+) -> dict[str, Any]:
+    """Restore the JSON object of an addendum that is kept as its question is.
+
+    Args:
+        query: the question itself, needed if it is sealed.
+
+    Raises:
+        QueryNotRecorded: it is sealed, and the query is missing or another one.
+        Unreadable: this version does not write such data.
+    """
     if not data.startswith(_SEALED):
-        return unpacked_question(read_json(data))
+        return read_json(data)
     if query is None:
         raise QueryNotRecorded(
             f"record {record_id}: only a digest of its question was kept: give the question itself (--query)"
@@ -113,7 +141,7 @@ def read_question(
     for names in pseudonyms:
         opened = _unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
         if opened is not None:
-            return unpacked_question(read_json(opened))
+            return read_json(opened)
     raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was sealed under another audit key")
 
 

@@ -8,10 +8,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from context_engine.audit.record.drafts import context_draft, fetch_draft, loss_draft, refusal_draft, search_draft
+from context_engine.audit.record.drafts import (
+    answer_draft,
+    context_draft,
+    fetch_draft,
+    loss_draft,
+    refusal_draft,
+    search_draft,
+)
 from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Draft
-from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
+from context_engine.core.models import (
+    AccessRecord,
+    AnswerRecord,
+    Chunk,
+    Context,
+    Principal,
+    SearchRequest,
+    SearchResult,
+)
 from context_engine.core.models.deployment_settings import QueryForm
 from context_engine.core.protocols import Clock, IdSource
 
@@ -76,6 +91,16 @@ class Drafts:
 
     def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
         return context_draft(result, context, record_id=self.ids.new(now), now=now, code_version=self.code_version)
+
+    def answer(self, result: SearchResult, answer: AnswerRecord, record_id: str, now: datetime) -> Draft:
+        return answer_draft(
+            result,
+            answer,
+            record_id=record_id,
+            now=now,
+            pseudonyms=self.pseudonyms,
+            code_version=self.code_version,
+        )
 
     def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
         return fetch_draft(

@@ -7,7 +7,15 @@ from typing import Literal
 
 from context_engine.audit.recorder.jobs import Make, RecordKind
 from context_engine.audit.recorder.writer import LedgerWriter
-from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
+from context_engine.core.models import (
+    AccessRecord,
+    AnswerRecord,
+    Chunk,
+    Context,
+    Principal,
+    SearchRequest,
+    SearchResult,
+)
 from context_engine.core.models.deployment_settings import QueryForm
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
@@ -66,6 +74,15 @@ class LedgerRecorder:
         """
         now = self._clock.now()
         self._write(lambda drafts: drafts.context(result, context, now), f"a context of search {result.search_id}")
+
+    def answered(self, result: SearchResult, answer: AnswerRecord, record_id: str) -> None:
+        """Record an answer.
+
+        Raises:
+            AuditUnavailable: recording is required and failed.
+        """
+        now = self._clock.now()
+        self._write(lambda drafts: drafts.answer(result, answer, record_id, now), f"the answer {record_id}")
 
     def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
         """Record which chunks of a source a principal fetched by their ids.

@@ -57,9 +57,18 @@ def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | N
 
 def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
     """Return the entries of the contexts of a search, oldest first, without pruned ones."""
+    return _entries_of(ledger, "context", search_id)
+
+
+def answer_entries(ledger: Ledger, search_id: str) -> list[bytes]:
+    """Return the entries of the answers composed from a search, oldest first, without pruned ones."""
+    return _entries_of(ledger, "answer", search_id)
+
+
+def _entries_of(ledger: Ledger, kind: str, search_id: str) -> list[bytes]:
     from context_engine.audit.ledger.look_up import Criteria
 
-    rows = ledger.rows(Criteria(kind="context", search_id=search_id, newest_first=False))
+    rows = ledger.rows(Criteria(kind=kind, search_id=search_id, newest_first=False))
     entries = (ledger.entry_at(row.index) for row in rows)
     return [stored.entry for stored in entries if stored is not None and stored.entry is not None]
 

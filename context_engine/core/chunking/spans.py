@@ -132,12 +132,21 @@ def sentences(text: str, start: int, end: int) -> list[Span]:
     out: list[Span] = []
     begin = start
     for match in _SENTENCE_END.finditer(text, start, end):
-        if text[match.start()] == "." and _ABBREVIATION.search(text[max(begin, match.start() - 12) : match.start()]):
+        if text[match.start()] == "." and ends_in_abbreviation(text[begin : match.start()]):
             continue
         out.append(stripped(text, begin, match.end()))
         begin = match.end()
     out.append(stripped(text, begin, end))
     return [span for span in out if span[0] < span[1]]
+
+
+def ends_in_abbreviation(text: str) -> bool:
+    """Return whether the text before a full stop ends in an abbreviation, an initial or the number of an item.
+
+    >>> ends_in_abbreviation("see No"), ends_in_abbreviation("It applies")
+    (True, False)
+    """
+    return _ABBREVIATION.search(text[-12:]) is not None
 
 
 def lines(text: str, start: int, end: int) -> Iterator[Span]:

@@ -171,6 +171,7 @@ class CandidateTable:
     Attributes:
         tiers: the tier by which each row ranks: that of its source, or 5 if it is untrusted or was demoted.
         relevance, absolute: by row; 0 until measured; the best of the cluster once texts are merged.
+        evidence: how much of what is asked a row tells; 0 until measured.
         recalled: the relevance before the reranker and the learnt blend.
         measured_by: the kind of score that `relevance` comes from.
         text: the engine's lexical score divided by the best one; 0 if a source declared relevance.
@@ -190,6 +191,7 @@ class CandidateTable:
         self.tiers = [ranking_tier(candidate.authority) for candidate in self.candidates]
         self.relevance = [0.0] * len(self.candidates)
         self.absolute = self.relevance.copy()
+        self.evidence = self.relevance.copy()
         self.recalled = self.relevance
         self.measured_by = ""
         self.text = self.relevance.copy()

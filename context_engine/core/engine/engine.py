@@ -30,6 +30,7 @@ from context_engine.core.engine.source_pool import OpenedSource, OpenSource, Sou
 from context_engine.core.models import (
     NOBODY,
     AccessRecord,
+    AnswerRecord,
     Chunk,
     Context,
     DomainSpec,
@@ -224,6 +225,17 @@ class Engine:
         """
         self._record(lambda recorder: recorder.assembled(result, context), f"a context of search {result.search_id}")
         log_context(result, context)
+
+    def answered(self, result: SearchResult, answer: AnswerRecord) -> str:
+        """Record an answer composed from a result of this engine, and return its new id.
+
+        Raises:
+            AuditUnavailable: it could not be recorded and must not be given.
+        """
+        answer_id = self._ids.new(self._clock.now())
+        self._record(lambda recorder: recorder.answered(result, answer, answer_id), f"the answer {answer_id}")
+        self.tally.note_answer(result.domain, answer)
+        return answer_id
 
     def rank(
         self,

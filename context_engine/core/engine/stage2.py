@@ -8,6 +8,7 @@ the trace. Pure: the same inputs give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from context_engine.core.engine.candidate_table import CandidateTable, RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.engine.reranking import blend_pool, blend_relevance
@@ -19,6 +20,7 @@ from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool
+from context_engine.core.ranking.near_miss import near_miss_limit
 from context_engine.core.ranking.relevance import best_of, measure
 from context_engine.core.ranking.scope import Limits, decide_limits, how_to_get, scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
@@ -89,23 +91,28 @@ class _StageTwo:
         self.stages: list[StageTrace] = []
         self.rerank_failed: str | None = None
         self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
+        self.near_miss_limit = near_miss_limit(inputs.answers)
         self.scope_tested, self.limits = 0, Limits()
+        self.is_near_miss = False
         self.shortlisting, self.aside = shortlisting, list[int]()
 
     @property
     def is_decided(self) -> bool:
         """Whether the answer does not depend on the rows set aside.
 
-        None of them is returned, and the analysed rows were in scope and not kept only for `min_chunks`.
+        None of them is returned, and the analysed rows were in scope, not kept only for `min_chunks`, and no near miss.
         """
         returned = any(self.table.fates[row].outcome is Outcome.RETURNED for row in self.aside)
-        return not self.aside or (self.limits.in_scope and not self.limits.kept and not returned)
+        return not self.aside or (
+            self.limits.in_scope and not self.is_near_miss and not self.limits.kept and not returned
+        )
 
     def run(self) -> StageTwoOutput:
         """Run all steps; the rows set aside are ranked with the others by their scores."""
         rows = [*self.measured_rows(), *self.aside]
         started = self.timer()
-        selection = select(self.table, rows, self.plan, self.scope)
+        scope = self.scope._replace(weak_below=inf) if self.is_near_miss else self.scope
+        selection = select(self.table, rows, self.plan, scope)
         self._trace("select", len(rows), len(selection.chunks), started)
         return StageTwoOutput(
             chunks=selection.chunks,
@@ -215,9 +222,11 @@ class _StageTwo:
         for wording in (query, *(variants(prepared) if prepared else ())):
             measured = measure(wording, candidates, self.statistics, known)
             table.take_words(rows, measured)
-            for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
+            columns = zip(rows, measured.relevance, measured.absolute, measured.evidence)
+            for row, relevance, absolute, evidence in columns:
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)
+                table.evidence[row] = max(table.evidence[row], evidence)
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:
@@ -290,7 +299,24 @@ class _StageTwo:
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
         """Keep rows that reach min_relevance_score, and those for `min_chunks`."""
-        return self._reaching(rows, "relevance", "below_min_relevance") if self.limits.in_scope else rows
+        if not self.limits.in_scope:
+            return rows
+        left = self._reaching(rows, "relevance", "below_min_relevance")
+        if left:
+            self._note_near_miss()
+        return left
+
+    def _note_near_miss(self) -> None:
+        """Add a notice if the best evidence among all measured candidates is below that of answered questions."""
+        limit, best = self.near_miss_limit, round(max(self.table.evidence), 3)
+        self.is_near_miss = limit is not None and best < limit
+        if self.is_near_miss:
+            message = (
+                "the passages may not tell what is asked: for questions that the knowledge base answers, some passage "
+                f"reaches an evidence of {limit:g}, here the best has {best:g}"
+            )
+            detail = {"evidence": best, "threshold": limit}
+            self.table.notices.append(Notice(NoticeCode.NEAR_MISS, "", message, detail))
 
     def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
         """Keep rows that reach the least absolute signal, and those for `min_chunks`."""

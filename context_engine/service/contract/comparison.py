@@ -44,7 +44,9 @@ class ComparedContext(_Published):
 class Baseline(_Published):
     """The candidates by relevance, without dedup, filter, reranker, exact matches first, authority and limits."""
 
-    choices: tuple[dict[str, Any], ...] = Field((), description="Answers of a model; empty if no model was called.")
+    choices: tuple[dict[str, Any], ...] = Field(
+        (), description="The answer from these chunks; empty where only searches are compared."
+    )
     chunks_used: int
     chunks_scores: tuple[float, ...] = Field(description="Absolute relevance of each chunk, best rank first.")
     chunks: tuple[ComparedChunk, ...]

@@ -95,9 +95,13 @@ class RecordResponse(BaseModel):
         "and withheld chunks."
     )
     question: dict[str, Any] | None = Field(description="The question and everything derived from its words.")
-    question_missing: str = Field(description="Why there is no question; empty where there is one.")
+    question_missing: str = Field(
+        description="Why there is no question, or no answer in the record of an answer; empty where there is one."
+    )
+    answer: dict[str, Any] | None = Field(None, description="The sentences of a recorded answer and their quotes.")
     fates: tuple[dict[str, Any], ...] = Field(description="The outcome of each candidate.")
     settings: dict[str, Any] | None = Field(description="Each setting with its value and origin.")
     missing: tuple[dict[str, Any], ...] = Field(description="Parts that were erased, and by which entry.")
     contexts: tuple[dict[str, Any], ...] = Field(description="The contexts that a model was given.")
+    answers: tuple[dict[str, Any], ...] = Field((), description="The answers that were composed from the search.")
     proof: RecordStanding

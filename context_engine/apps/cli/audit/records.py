@@ -116,7 +116,7 @@ def _stored(statistics: LedgerStatistics) -> Table:
 
 
 SCHEMA_VERSION: Final = 1
-_KINDS: Final = ("search", "rank", "refusal", "context", "fetch", "erasure", "key", "loss", "pruning")
+_KINDS: Final = ("search", "rank", "refusal", "context", "answer", "fetch", "erasure", "key", "loss", "pruning")
 _DECISIONS: Final = ("answered", "no_match", "out_of_scope", "incomplete")
 _STATUSES: Final = ("complete", "degraded", "failed")
 _PSEUDONYM: Final = re.compile(r"[0-9a-f]{32}")
@@ -159,7 +159,7 @@ def list_records(
     limit: int,
     **wanted: Any,
 ) -> None:
-    """List records, newest first: searches, rankings, refused requests, contexts, and changes of the log itself.
+    """List records, newest first: searches, rankings, refusals, contexts, answers, and changes of the log itself.
 
     Callers are shown by their pseudonyms. 'audit show ID' shows one record. A sample consists of the records with the
     smallest SHA-256 of the seed, a line feed and their id, so everybody draws the same sample from the same records.

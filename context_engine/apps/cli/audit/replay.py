@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from context_engine import __version__
+from context_engine.answer.replay import AnswerReplay, replay_answer
 from context_engine.apps.cli.app import FAILURE, NOT_ANSWERED
 from context_engine.apps.cli.audit.ledger import (
     LedgerLocation,
@@ -71,10 +72,11 @@ def replay(
     selection: Selection,
     as_json: bool,
 ) -> None:
-    """Compute a recorded answer again from its record alone; no source and no model is called.
+    """Compute a recorded search or answer again from its record alone; no source and no model is called.
 
     The second stage and the contexts must give the same bytes, and an answer saved beside its record must match the
-    record; otherwise the first different field and the reason are reported. Settings that changed since are listed,
+    record; otherwise the first different field and the reason are reported. The record of an answer must give the same
+    sentences and verdicts. Settings that changed since are listed,
     with their effect on the answer. With --since, --until, --domain or --sample all searches of a period, or a sample
     of them, are computed in one run. Exit code: 0 identical, 1 not, 4 a question was not recorded, 2 usage or
     configuration.
@@ -89,16 +91,33 @@ def replay(
         click.get_current_context().exit(_many(at, selection, as_json=as_json))
     replayed = _of_file(at, file) if file is not None else _of_ledger(at, str(record_id), query)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, **replayed.to_dict()}
-        print_json(published)
+        print_json({"schema_version": SCHEMA_VERSION, **replayed.to_dict()})
+    elif isinstance(replayed, AnswerReplay):
+        _print_answer(replayed)
     else:
         _print(replayed)
     click.get_current_context().exit(0 if replayed.identical else FAILURE)
 
 
-def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay:
+def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay | AnswerReplay:
+    from context_engine.audit.record.entry import read_entry
+
     with opened_ledger(at) as opened:
-        return _of_record(opened, record_id, query)
+        if read_entry(find_record(opened.ledger, record_id).entry)["kind"] != "answer":
+            return _of_record(opened, record_id, query)
+        mask = opened.context.setup.mask()
+        return replay_answer(opened.ledger, record_id, query=query, counter=counter_of_name, mask=mask)
+
+
+def _print_answer(replayed: AnswerReplay) -> None:
+    if replayed.identical:
+        count = counted(replayed.sentences, "sentence")
+        show(out(), Text(f"identical: the record gives the same answer, {count} with the same verdicts", "green"))
+        return
+    show(out(), Text(clean(f"not identical: {replayed.explanation}"), "red"))
+    if replayed.difference is not None:
+        path, was, now = replayed.difference
+        show(out(), Text(clean(f"  {path}: recorded {_value(was)}, computed {_value(now)}")))
 
 
 def _of_record(opened: OpenLedger, record_id: str, query: str | None) -> Replay:

@@ -14,7 +14,7 @@ from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_
 from context_engine.apps.cli.console import clean, out, print_json, table
 from context_engine.apps.cli.console import show as show_part
 from context_engine.apps.cli.words import counted
-from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
+from context_engine.audit.review.stored import answer_entries, context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import Settings
 from context_engine.service.explaining.words import reason_words
 
@@ -44,7 +44,7 @@ Examples:
 def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_json: bool) -> None:
     """Show the record ID: who asked, under which rule, which chunks were shown, and which were not and why.
 
-    ID is the id of a search, a refusal, a context or another record of 'audit list'.
+    ID is the id of a search, a refusal, a context an answer or another record of 'audit list'.
     """
     from context_engine.audit.review.account import account_of
 
@@ -58,6 +58,7 @@ def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_
             query=query,
             pseudonyms=ledger_pseudonyms(ledger),
             contexts=context_entries(ledger, record_id),
+            answers=answer_entries(ledger, record_id),
         )
         passages = _passages(record.entry, ledger) if texts else None
         proof = _proof(ledger, record.index)
@@ -143,6 +144,8 @@ def print_account(console: Console, account: Account, proof: Mapping[str, Any]) 
     if entry["kind"] == "context":
         _table(console, "Passages in the text", ("label", "source", "chunks"), _context_passages(entry))
         _table(console, "Left out", ("source", "chunk", "reason"), entry.get("left_out", ()))
+    elif entry["kind"] == "answer":
+        _lines(console, "Answer", _answer(account))
     else:
         _table(console, "Shown", _CHUNK_COLUMNS, _chunks(entry))
         _lines(console, "Stale", _stale(entry))
@@ -151,6 +154,7 @@ def print_account(console: Console, account: Account, proof: Mapping[str, Any]) 
     _lines(console, "Notices", _notices(account))
     _lines(console, "Settings that differ from the default", _settings(account))
     _table(console, "Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
+    _table(console, "Answers", ("id", "time", "mode", "sentences"), _answers(account))
     _lines(console, "No longer stored", (f"{part.kind}: {part.why}" for part in account.missing))
 
 
@@ -198,6 +202,8 @@ def _done_to_the_log(entry: Mapping[str, Any]) -> list[str]:
 
 def _asked(account: Account) -> str:
     """Return the question, or why it is not known."""
+    if account.answer is not None:
+        return str(account.answer["question"])
     if account.question is None:
         return f"({account.question_missing})"
     kept = account.question.get("result", account.question)
@@ -298,6 +304,40 @@ def _contexts(account: Account) -> list[Sequence[Any]]:
     return [
         (one["id"], one["time"], f"{one['tokens']} of {one['budget']}", len(one["chunks"])) for one in account.contexts
     ]
+
+
+def _answers(account: Account) -> list[Sequence[Any]]:
+    return [
+        (answer["id"], answer["time"], answer["mode"], answer["refusal"] or len(answer["sentences"]))
+        for answer in account.answers
+    ]
+
+
+def _answer(account: Account) -> list[str]:
+    """Return the lines of an answer: each sentence with its verdict, its quotes and what is wrong with it."""
+    entry, words = account.entry, account.answer
+    model = entry.get("model") or {}
+    usage, cost = model.get("usage") or {}, model.get("cost") or {}
+    lines = [f"{entry['mode']}{', ' + model['name'] if model else ''}; unsupported sentences: {entry['policy']}"]
+    if usage:
+        spent = f", {cost['amount']} {cost['currency']}" if cost else ""
+        lines.append(f"{usage['input_tokens']} tokens read, {usage['output_tokens']} written{spent}")
+    if entry.get("refusal"):
+        lines.append(f"refused: {entry['refusal']}")
+    if words is None:
+        return [*lines, f"({account.question_missing})"]
+    if words["asked"] != words["question"]:
+        lines += [f"asked: {words['asked']}", f"searched: {words['question']}"]
+    for facts, sentence in zip(entry["sentences"], words["sentences"], strict=False):
+        shown = "" if facts["shown"] else ", not shown"
+        lines.append(f"{' '.join(sentence['text'].split())} {''.join(facts['labels'])} ({facts['verdict']}{shown})")
+        lines += [f"  {finding['code']}: {finding['detail']}" for finding in sentence["findings"]]
+        lines += [f"  {_evidence(quote)}" for quote in sentence["quotes"]]
+    return lines
+
+
+def _evidence(quote: Mapping[str, Any]) -> str:
+    return f"{quote['label']} {quote.get('source')}/{quote.get('chunk')}: {' '.join(quote['text'].split())}"
 
 
 def _context_passages(entry: Mapping[str, Any]) -> list[Sequence[Any]]:

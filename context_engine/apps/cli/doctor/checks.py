@@ -20,12 +20,12 @@ from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.words import counted
 from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
-from context_engine.core.models import Chunk, scorer_name, utc_text
+from context_engine.core.models import ChatMessage, Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
-    from context_engine.core.protocols import Reranker
+    from context_engine.core.protocols import ChatModel, Reranker
     from context_engine.wiring.audit_report import AuditReport, LedgerState
     from context_engine.wiring.callers import Openings
     from context_engine.wiring.models import Models
@@ -58,10 +58,12 @@ class ModelReport(NamedTuple):
 
 
 def model_reports(setup: Setup, models: Models) -> Iterator[ModelReport]:
-    """Test the embedder and the rerankers that the settings name."""
+    """Test the embedder, the chat model and the rerankers that the settings name."""
     values = setup.resolver.base().values
     if values.embedder is not None:
         yield ModelReport("embedder", values.embedder, _tried(lambda: _embeds(models)))
+    if values.chat_model is not None:
+        yield ModelReport("chat model", values.chat_model, _tried(lambda: _answers(models.chat_model())))
     if not values.reranking_enabled:
         return
     if values.reranker != "noop":
@@ -76,6 +78,13 @@ def _embeds(models: Models) -> str | None:
         return None
     length = len(embedder.embed_query(_WORD))
     return None if length == embedder.dimension > 0 else f"gave {length} numbers, not {embedder.dimension}"
+
+
+def _answers(model: ChatModel | None) -> str | None:
+    """Ask for one token, which costs next to nothing; an answer without text is one too."""
+    for _part in () if model is None else model.chat([ChatMessage("user", _WORD)], max_tokens=1):
+        pass
+    return None
 
 
 def _reranks_named(models: Models, name: str) -> str | None:

@@ -68,8 +68,8 @@ def doctor(
 ) -> None:
     """Check that every source can be searched and matches its manifest.
 
-    Also tests the embedder and the rerankers once, and reports masking, the audit ledger, and which tokens the HTTP
-    service accepts. The keys of an identity provider are fetched.
+    Also tests the embedder, the rerankers and the chat model once, and reports masking, the audit ledger, and which
+    tokens the HTTP service accepts. The keys of an identity provider are fetched.
 
     With --external: send an External Knowledge API, such as the plugin's endpoint, the requests that Dify sends on
     registration and on a search, and report what Dify would make of the answers. The URL is the one registered in

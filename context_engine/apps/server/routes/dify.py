@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine import __version__
 from context_engine.apps.dify.answer import ToolOutput
+from context_engine.apps.dify.answering import AnswerCall, output_of
 from context_engine.apps.dify.failure import SERVER, TOOLS_VERSION
 from context_engine.apps.dify.form import query_field, whole_fields
+from context_engine.apps.dify.model_prompt import PluginModel, Prompt
 from context_engine.apps.dify.plugin_settings import PluginAudit
 from context_engine.apps.dify.reranking import asked_beforehand
 from context_engine.apps.dify.tools import ToolName, Tools
@@ -64,6 +66,7 @@ class ToolCall(BaseModel):
     conversation_id: str | None = Field(None, max_length=255)
     message_id: str | None = Field(None, max_length=255)
     rerank_scores: ModelScores | None = Field(None, description="Of `rerank`, where its form names a model.")
+    model: PluginModel | None = Field(None, description="Of `answer`, where its form names a model.")
 
     @property
     def caller(self) -> Caller:
@@ -89,6 +92,7 @@ class ToolAnswer(BaseModel):
 
 
 _REFUSALS: Final = may_answer(401, 404, 409, 422, 429, 500, 502, 503)
+_ANSWER_REFUSALS: Final = may_answer(401, 404, 409, 410, 422, 429, 500, 502, 503)
 
 
 @router.get("", summary="Say who answers", response_model=Hello, responses=may_answer(401))
@@ -107,6 +111,30 @@ async def search(request: Request, body: ToolCall) -> Response:
     return await _answered("search", request, body)
 
 
+@router.post("/answer", summary="Answer a question", response_model=ToolAnswer | Prompt, responses=_ANSWER_REFUSALS)
+async def answer(request: Request, body: ToolCall) -> Response:
+    """Answer a question as the tool Answer does.
+
+    With `model` and without `wrote` the search is made, and what to ask the model is returned; what it wrote is sent
+    back in a second call, checked and recorded.
+    """
+    request_id = request_id_of(request)
+
+    def work(deployment: Deployment, caller: Authenticated) -> ToolAnswer | Prompt:
+        _check_sizes(deployment, body)
+        call = AnswerCall(
+            deployment=deployment,
+            fields=body.parameters,
+            caller=body.caller,
+            principal=_principal(deployment, caller, body),
+            request_id=request_id,
+        )
+        made = _answer(call, body.model)
+        return made if isinstance(made, Prompt) else ToolAnswer.of(made)
+
+    return await service_of(request).json(request, work, _turn(request, body, searches=True))
+
+
 @router.post("/rerank", summary="Rank passages", response_model=ToolAnswer, responses=_REFUSALS)
 async def rerank(request: Request, body: ToolCall) -> Response:
     """Rank passages that another node has found, as the tool Rank passages does."""
@@ -123,18 +151,33 @@ async def _answered(tool: ToolName, request: Request, body: ToolCall) -> Respons
     request_id = request_id_of(request)
 
     def work(deployment: Deployment, caller: Authenticated) -> ToolAnswer:
-        wanted = {"top_k": whole_fields(body.parameters).get("stage2_top_k")}
-        check_sizes(query_field(body.parameters), wanted, deployment.settings)
+        _check_sizes(deployment, body)
         principal = _principal(deployment, caller, body)
         scores = body.rerank_scores or ModelScores()
         ask = asked_beforehand(scores.scores, scores.problem)
         return ToolAnswer.of(_tools(deployment, request_id).call(tool, body.parameters, body.caller, principal, ask))
 
+    return await service_of(request).json(request, work, _turn(request, body, searches=tool == "search"))
+
+
+def _answer(call: AnswerCall, model: PluginModel | None) -> ToolOutput | Prompt:
+    if model is None:
+        return output_of(call.answered(None))
+    return call.prepared(model) if model.wrote is None else call.completed(model, model.wrote)
+
+
+def _check_sizes(deployment: Deployment, body: ToolCall) -> None:
+    wanted = {"top_k": whole_fields(body.parameters).get("stage2_top_k")}
+    check_sizes(query_field(body.parameters), wanted, deployment.settings)
+    if body.model is not None and body.model.question is not None:
+        check_sizes(body.model.question, {}, deployment.settings)
+
+
+def _turn(request: Request, body: ToolCall, *, searches: bool) -> Turn:
+    """Return how a call waits: in the line of its app and user if the token is a gateway."""
     caller, domain = caller_of(request), body.parameters.get("domain_name") or body.parameters.get("domain")
     line = f"{caller.principal.id} {body.app_id} {body.user_id}" if caller.gateway else None
-    return await service_of(request).json(
-        request, work, Turn(line, domain if tool == "search" and isinstance(domain, str) else None)
-    )
+    return Turn(line, domain if searches and isinstance(domain, str) else None)
 
 
 def _tools(deployment: Deployment, request_id: str) -> Tools:

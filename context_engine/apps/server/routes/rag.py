@@ -113,14 +113,6 @@ async def compare(request: Request, body: RAGQueryRequest) -> Response:
     return await _compared(request, body)
 
 
-@router.post(
-    "/api/chat/compare", summary="Compare, for chat applications", response_model=ComparisonAnswer, responses=_PROBLEMS
-)
-async def compare_chat(request: Request, body: RAGQueryRequest) -> Response:
-    """The same as `/api/v1/rag/compare`, at the address that chat applications know. `choices` are empty."""
-    return await _compared(request, body)
-
-
 async def _compared(request: Request, body: RAGQueryRequest) -> Response:
     request_id = request_id_of(request)
 

@@ -14,6 +14,7 @@ from context_engine.apps.dify.failure import (
     ToolFailure,
     failure,
     guarded,
+    guarded_stream,
     guarded_tool,
     refuse_incomplete,
 )
@@ -91,3 +92,38 @@ def test_a_missing_source_is_named_with_what_to_do(
     found = ask([(1, [chunk_of("a", 0.9)]), (spec_of(2, title="Procedures"), down)])
     with pytest.raises(SourceMissing, match=r"Procedures: source 't2': no answer within 4 s\. Fix it, or set"):
         refuse_incomplete(found)
+
+
+class TestAStream:
+    def test_what_comes_before_a_failure_comes(self) -> None:
+        def call(credentials: Any) -> Any:
+            yield credentials.api_key
+            try:
+                raise ValueError(SECRET)
+            except ValueError as error:
+                raise UnknownDomain(SECRET, []) from error
+
+        stream = guarded_stream({"dify_api_key": SECRET}, call)
+        assert next(stream) == SECRET
+        with pytest.raises(ToolFailure, match=r"^UnknownDomain: unknown domain '\*{8}'") as raised:
+            next(stream)
+        assert type(raised.value).__name__ == "UnknownDomain"
+        assert (raised.value.__cause__, raised.value.__context__) == (None, None)
+
+    def test_a_form_that_cannot_be_read_is_a_failure(self) -> None:
+        with pytest.raises(ToolFailure, match=r"^ConfigError: "):
+            next(guarded_stream({"variables": "["}, lambda _: iter(())))
+
+    def test_a_reader_who_goes_away_ends_the_call(self) -> None:
+        ended: list[bool] = []
+
+        def call(_: Any) -> Any:
+            try:
+                yield "a"
+            finally:
+                ended.append(True)
+
+        stream = guarded_stream({}, call)
+        assert next(stream) == "a"
+        stream.close()
+        assert ended == [True]

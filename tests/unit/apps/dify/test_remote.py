@@ -19,7 +19,7 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.failure import SourceMissing, ToolFailure, guarded_tool, refused_by
 from context_engine.apps.dify.remote import RemoteEngine, open_remote
 from context_engine.apps.dify.reranking import model_scores
-from context_engine.core.models import Caller
+from context_engine.core.models import Caller, ChatPart, ChatUsage, FinishReason
 from context_engine.errors import ConfigError, ContextEngineError, NotAuthenticated, UnknownDomain
 
 TOKEN = "ce_harbour-0123456789-abcdefghij"
@@ -292,6 +292,75 @@ class TestModel:
 
         assert model_scores(self.FIELDS, ask) == {"scores": {}, "problem": "TimeoutError"}
         assert model_scores({**self.FIELDS, "rerank_model": None}, no_model) is None
+
+
+class TestAnswer:
+    MODEL = {"provider": "p", "model": "m"}
+    PROMPT = {"search_id": "s-1", "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "q"}]}
+    FIELDS = {"query": "And then?", "domain_name": "NPA", "history": "user: pale harbour"}
+
+    @staticmethod
+    def answered(fields: dict[str, Any], answers: list[Answer], *texts: str | Exception) -> tuple[Any, Any, Any]:
+        """Return the output, the bodies that the server got and the messages that the model got."""
+        said, seen, rest = iter(texts), list[Any](), iter(answers)
+
+        def ask(_choice: Any, messages: Any, _parameters: Any) -> Iterator[ChatPart]:
+            seen.append(messages)
+            text = next(said)
+            if isinstance(text, Exception):
+                raise text
+            yield ChatPart(text, FinishReason.STOP, ChatUsage(7, 3))
+
+        with serving(lambda _: next(rest)) as (url, asked), closing(remote(url)) as engine:
+            (output,) = engine.answer(fields, CALLER, ask)
+        assert {path for _, path, _, _ in asked} == {"/api/v1/dify/answer"}
+        return output, [json.loads(body) for _, _, _, body in asked], seen
+
+    def test_without_a_model_the_server_is_asked_once(self) -> None:
+        output, bodies, _ = self.answered(self.FIELDS, [(200, OUTPUT)])
+        assert (output.text, output.variables) == ("t", {"b": [2]})
+        assert len(bodies) == 1 and "model" not in bodies[0]
+        assert bodies[0]["parameters"]["history"] == "given" and "pale harbour" not in str(bodies)
+
+    def test_a_model_is_called_here_and_its_text_is_checked_there(self) -> None:
+        fields = {**self.FIELDS, "model": self.MODEL}
+        output, bodies, seen = self.answered(
+            fields, [(200, self.PROMPT), (200, OUTPUT)], "What of ports?", "It is. [1]"
+        )
+        assert output.text == "t" and [len(messages) for messages in seen] == [2, 2]
+        assert "pale harbour" in seen[0][1].content and "pale harbour" not in str(bodies)
+        assert list(map(tuple, seen[1])) == [("system", "S"), ("user", "q")]
+        first, second = (body["model"] for body in bodies)
+        assert (first["name"], first["question"], first["wrote"]) == ("m", "What of ports?", None)
+        assert first["rewriting"]["tokens"] == {"input_tokens": 7, "output_tokens": 3, "estimated": False}
+        assert (first["rewriting"]["finish"], first["rewriting"]["max_tokens"]) == ("stop", 200)
+        assert second == {**first, "wrote": second["wrote"]} and bodies[0]["parameters"] == bodies[1]["parameters"]
+        assert second["wrote"] == {
+            "search_id": "s-1",
+            "text": "It is. [1]",
+            "finish": "stop",
+            "tokens": {"input_tokens": 7, "output_tokens": 3, "estimated": False},
+            "problem": "",
+        }
+
+    def test_a_model_that_fails_is_told(self) -> None:
+        fields = {**self.FIELDS, "model": self.MODEL}
+        error = TimeoutError(TOKEN)
+        _, bodies, _ = self.answered(fields, [(200, self.PROMPT), (200, OUTPUT)], error, error)
+        model = bodies[1]["model"]
+        assert model["question"] is None and "TimeoutError" in model["warnings"][0]
+        assert (model["wrote"]["text"], model["wrote"]["finish"]) == ("", None)
+        assert "TimeoutError" in model["wrote"]["problem"] and TOKEN not in str(bodies)
+
+    def test_a_refusal_of_the_server_asks_no_model(self) -> None:
+        output, bodies, seen = self.answered({"query": "q", "model": self.MODEL}, [(200, OUTPUT)])
+        assert (output.text, len(bodies), seen) == ("t", 1, [])
+
+    @pytest.mark.parametrize("answer", [{"messages": "x"}, {"messages": [{"role": "tool", "content": ""}]}, []])
+    def test_a_prompt_of_another_form(self, answer: Any) -> None:
+        with pytest.raises(ContextEngineError) as raised:
+            self.answered({"query": "q", "model": self.MODEL}, [(200, answer)])
+        assert type(raised.value).__name__ == "NoServer"
 
 
 class TestEndpoint:

@@ -145,6 +145,40 @@ class TestTools:
         assert self.searched(client, "dify", app_id="another", user_id=USER) == {"web"}
         assert self.searched(client, "open", app_id=APP, user_id=USER) == {"web"}, "any caller can write an id"
 
+    def test_an_answer_rests_on_what_a_search_of_the_same_caller_finds(self, client: TestClient) -> None:
+        asked = {"query": "who approves a loan above EUR 5 million", "domain_name": "LOANS"}
+        for token, body, sources in (
+            ("open", {}, {"web"}),
+            ("analyst", {}, {"web", "rules"}),
+            ("dify", {"app_id": APP, "user_id": USER}, {"web", "rules"}),
+            ("dify", {"app_id": "another"}, {"web"}),
+        ):
+            answer = self.called(client, "answer", token, parameters=asked, **body)
+            assert answer.status_code == 200, answer.text
+            found = answer.json()["variables"]["result"]
+            assert {row["metadata"]["doc_metadata"]["source_id"] for row in found} == sources
+
+    def test_a_model_called_elsewhere_gets_a_prompt_and_its_text_is_checked(self, client: TestClient) -> None:
+        asked = {"query": "who approves a loan above EUR 5 million", "domain_name": "LOANS"}
+        model = {"name": "m", "max_tokens": 100}
+        call = {"parameters": asked, "app_id": APP}
+        prompt = self.called(client, "answer", "dify", **call, model=model).json()
+        assert set(prompt) == {"search_id", "messages"} and RULES[1] in prompt["messages"][0]["content"]
+        label = next(
+            line.split()[1]
+            for line in prompt["messages"][0]["content"].split(RULES[1])[0].splitlines()[::-1]
+            if line.startswith("### [")
+        )
+        texts = f"A loan above EUR 5 million is approved by the board {label}. It is approved by the clerk {label}."
+        wrote = {"search_id": prompt["search_id"], "text": texts, "finish": "stop"}
+        answer = self.called(client, "answer", "dify", **call, model={**model, "wrote": wrote}).json()
+        assert answer["text"] == f"A loan above EUR 5 million is approved by the board. {label}"
+        assert (answer["json"]["withheld"], answer["variables"]["search_id"]) == (1, prompt["search_id"])
+        other = self.called(client, "answer", "dify", parameters=asked, app_id="x", model={**model, "wrote": wrote})
+        assert (other.status_code, other.json()["code"]) == (410, "cursor_expired")
+        unknown = self.called(client, "answer", "dify", **call, model={**model, "temperature": 1})
+        assert unknown.status_code == 422
+
     def test_the_ids_stand_in_the_record(self, client: TestClient) -> None:
         call = {"query": "who approves a loan", "domain_name": "LOANS"}
         answer = self.called(client, "search", parameters=call, app_id=APP, user_id=USER, message_id="m")

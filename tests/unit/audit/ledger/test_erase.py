@@ -15,7 +15,7 @@ from context_engine.audit.ledger.erase import Erased, Wanted, erase, erasure_dra
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.read import StoredEntry
 from context_engine.audit.record.question import Pseudonyms
-from context_engine.audit.values import MOST_ENTRY_BYTES
+from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum
 from context_engine.core.text import content_sha256
 from context_engine.errors import AuditError, InvalidRequest, RecordNotFound
 from context_engine.testing.fakes import FixedClock
@@ -131,6 +131,27 @@ def test_what_would_be_erased_is_told_without_erasing_it(ledger: Ledger, searche
     assert (told.questions, told.record_ids, ledger.size) == (1, (), size)
     digest = bytes.fromhex(entries(ledger)[0]["addenda"]["question"])
     assert ledger.addendum(digest) is not None
+
+
+@pytest.mark.parametrize("wanted", ["search", "answer", "text"])
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_words_of_an_answer_go_with_what_it_was_composed_from(
+    ledger: Ledger, searched: Searches, draft: Any, chunk_of: Callable[..., Any], wanted: str, waits: bool
+) -> None:
+    (found,) = searched(ledger, "harbour loan approved", chunks=[chunk_of("r-1", 0.9, TEXT, document_id="sop-7")])
+    words = Addendum.of("answer", json.dumps({"sentences": [{"text": TEXT}]}).encode())
+    ledger.append([draft("a-1", kind="answer", search=found.search_id, addenda=(words,))])
+    if not waits:
+        ledger.integrate()
+    named = {
+        "search": {"record_ids": (found.search_id,)},
+        "answer": {"record_ids": ("a-1",)},
+        "text": {"texts": (content_sha256(TEXT),)},
+    }
+    gone(ledger, **named[wanted])
+
+    assert ledger.addenda([words.digest]) == {}
+    assert ledger.erased(words.digest) is not None
 
 
 def test_a_record_that_waits_is_found_too(ledger: Ledger, searched: Searches, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from context_engine.apps.dify.answer import search_answer
-from context_engine.apps.dify.follow_up import needs_subject
 from context_engine.apps.dify.form import read_search_form
 from context_engine.core.models import Caller, Principal, Registry, SearchResult
+from context_engine.core.query.follow_up import needs_subject
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -1,0 +1,320 @@
+"""Answers a question from the passages of its search, sentence by sentence; nothing unsupported is shown.
+
+Without a chat model the answer is made of verbatim sentences. With one, each sentence that the model writes is held
+back until it is checked against the passages that it cites. A question out of scope, without passages or with required
+evidence missing is refused before a model is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, NamedTuple, cast, get_args
+
+from context_engine.answer.conflicts import Conflict, conflicts
+from context_engine.answer.evidence import evidence_of
+from context_engine.answer.extract import extract
+from context_engine.answer.record import answer_record
+from context_engine.answer.values import Evidence, Extraction, Refusal, Sentence, Verdict
+from context_engine.answer.writing import COUNTER, Stopped, Writer, Written, checked
+from context_engine.core.context import from_result
+from context_engine.core.context.render import Form
+from context_engine.core.engine import Engine
+from context_engine.core.engine.comparison import compare
+from context_engine.core.models import AnswerPolicy, ChatMessage, Context, Decision, SearchRequest, SearchResult
+from context_engine.core.query.follow_up import needs_subject
+from context_engine.errors import ChatModelError, CostLimitReached, InvalidRequest
+
+Mode = Literal["extractive", "model"]
+_POLICIES: Final = get_args(AnswerPolicy)
+_MOST_EXTRACTED: Final = 3
+_REFUSED: Final = {
+    Decision.NO_MATCH: "Nothing relevant was found in the sources of this domain. Use other words, or another domain.",
+    Decision.OUT_OF_SCOPE: "This question is not one for this domain. Ask another domain, or name the subject.",
+    Decision.INCOMPLETE: "A source that this answer needs gave nothing. The warnings name it; ask again later.",
+}
+_NO_SUBJECT: Final = (
+    "This question does not say what it is about. Name its subject; a chat model, if one is set up, takes it from the "
+    "conversation."
+)
+_NO_SENTENCE: Final = "The passages that were found do not hold the answer."
+_UNSUPPORTED: Final = "What the model wrote is not supported by the passages that it cites, so it is not shown."
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """An answer with its evidence; complete when it has an id.
+
+    Attributes:
+        answer_id: id of its record; "" before it is recorded.
+        asked: the question as asked; `result.query` is the question as searched.
+        mode: extractive, or by a model.
+        policy: what happens to unsupported sentences.
+        wants: what the question asks for; "" if a model answered.
+        sentences: all of them, in order, including those that may not be shown.
+        refusal: why there is no answer; None if there is one.
+        conflicts: passages that disagree about what is answered.
+        written: what a model was asked and wrote; None without one.
+        rewriting: what a model was asked to rewrite the question; None without one.
+        warnings: sentences for people.
+    """
+
+    answer_id: str = ""
+    result: SearchResult
+    context: Context
+    evidence: tuple[Evidence, ...]
+    asked: str
+    mode: Mode
+    policy: AnswerPolicy
+    wants: str = ""
+    sentences: list[Sentence] = field(default_factory=list)
+    refusal: Refusal | None = None
+    conflicts: tuple[Conflict, ...] = ()
+    written: Written | None = None
+    rewriting: Written | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> tuple[Sentence, ...]:
+        """The sentences that may be shown."""
+        return () if self.refusal is not None else self.allowed
+
+    @property
+    def allowed(self) -> tuple[Sentence, ...]:
+        """The sentences that the policy lets through, each by itself."""
+        return tuple(sentence for sentence in self.sentences if self.allows(sentence))
+
+    def allows(self, sentence: Sentence) -> bool:
+        """Return whether the policy lets a sentence through."""
+        return sentence.verdict is Verdict.SUPPORTED or self.policy in ("show", "mark")
+
+
+class Stated(NamedTuple):
+    """A sentence that may be shown; `number` counts them from 1."""
+
+    answer: Answer
+    number: int
+    sentence: Sentence
+
+
+class Started(NamedTuple):
+    """The search is done; the passages are known, and nothing is stated yet."""
+
+    answer: Answer
+
+
+class Finished(NamedTuple):
+    """The answer is complete and recorded."""
+
+    answer: Answer
+
+
+Event = Started | Stated | Finished
+
+
+def last_of(events: Iterable[Event]) -> Answer:
+    """Return the answer after its last event."""
+    *_, last = events
+    return last.answer
+
+
+class Answerer:
+    """Answers questions over an engine. Thread-safe.
+
+    Args:
+        writer: has a chat model write; None: answers are extractive.
+        policy: for unsupported sentences; None: as the domain's settings say.
+    """
+
+    def __init__(self, engine: Engine, *, writer: Writer | None = None, policy: AnswerPolicy | None = None) -> None:
+        self._engine, self._writer, self._policy = engine, writer, policy
+
+    def stream(
+        self, request: SearchRequest, history: Sequence[ChatMessage] = (), stopped: Stopped | None = None
+    ) -> Generator[Event, None, None]:
+        """Yield the events of an answer: `Started`, a `Stated` for each sentence, `Finished`.
+
+        A consumer that closes the generator stops the model; what was stated until then is recorded.
+
+        Args:
+            history: the turns before the question, oldest first.
+            stopped: asked while a model writes; once it is true, the model is stopped.
+
+        Raises:
+            AuditUnavailable: the answer could not be recorded; nothing more is given.
+            InvalidRequest: a looser policy than the domain's; else as `Engine.search`.
+            ContextEngineError: as `Engine.search`.
+        """
+        alone, warnings = self.standalone(request, history)
+        result = self._engine.search(alone)
+        yield from self.over(result, asked=request.query, warnings=warnings, stopped=stopped)
+
+    def over(
+        self, result: SearchResult, *, asked: str, warnings: Sequence[str] = (), stopped: Stopped | None = None
+    ) -> Generator[Event, None, None]:
+        """Yield the events of an answer over a result of the engine, as `stream` does after its search.
+
+        Nothing is recorded if the consumer closes the generator at `Started`.
+
+        Args:
+            asked: the question as asked.
+            warnings: sentences for people about what came before the search.
+
+        Raises:
+            AuditUnavailable, InvalidRequest: as `stream`.
+        """
+        answer = self._begun(result, self._engine.context(result, counter=COUNTER), asked)
+        answer.warnings += warnings
+        yield Started(answer)
+        try:
+            if answer.refusal is None:
+                for number, sentence in enumerate(self._sentences(answer, stopped), start=1):
+                    yield Stated(answer, number, sentence)
+        finally:
+            self._complete(answer)
+        yield Finished(answer)
+
+    def standalone(self, request: SearchRequest, history: Sequence[ChatMessage]) -> tuple[SearchRequest, list[str]]:
+        """Return the request with a question that needs no conversation, where a model can write it, and warnings."""
+        if self._writer is None:
+            return request, []
+        query, warnings = standalone(self._writer, request.query, history)
+        return replace(request, query=query), warnings
+
+    def check(self, result: SearchResult, text: str, model: str) -> Answer:
+        """Return an answer that a model elsewhere wrote from the context of a result, checked and recorded.
+
+        Args:
+            text: the answer as the model wrote it, with labels.
+            model: who wrote it, for the record.
+
+        Raises:
+            AuditUnavailable: it could not be recorded.
+            InvalidRequest: a looser policy than the domain's.
+            ContextEngineError: as `Engine.context`.
+        """
+        answer = self._begun(result, self._engine.context(result, counter=COUNTER), result.query)
+        answer.mode, answer.written = "model", Written(model, text=text)
+        if answer.refusal is None:
+            for _ in _let_through(answer, checked([text], answer.evidence, None)):
+                pass
+        self._complete(answer)
+        return answer
+
+    def baseline(self, answer: Answer) -> Answer:
+        """Return the answer to the same question from the candidates by relevance alone, for a comparison.
+
+        It is not recorded: it follows from the record of the search.
+        """
+        result, made = compare(answer.result).baseline, answer.context
+        context = from_result(
+            result,
+            counter=COUNTER,
+            budget=made.budget,
+            form=cast(Form, made.form),
+            nonce=made.nonce,
+            mask=self._engine.mask,
+        )
+        baseline = self._begun(result, context, answer.asked)
+        if baseline.refusal is None:
+            for _ in self._sentences(baseline, None):
+                pass
+        return baseline
+
+    def _begun(self, result: SearchResult, context: Context, asked: str) -> Answer:
+        """Return the answer to a searched question before anything is stated, refused if nothing may be."""
+        evidence = evidence_of(result, context)
+        refusal = _refused_before(result, evidence)
+        return Answer(
+            result=result,
+            context=context,
+            evidence=evidence,
+            asked=asked,
+            mode="model" if refusal is None and self._writer is not None else "extractive",
+            policy=_in_force(self._policy, result.settings.values.answer_unsupported),
+            refusal=refusal,
+            rewriting=None if self._writer is None else self._writer.rewriting,
+            warnings=list(result.warnings),
+        )
+
+    def _sentences(self, answer: Answer, stopped: Stopped | None) -> Iterator[Sentence]:
+        """Yield the sentences that may be shown; all of them, and a refusal, go to the answer."""
+        if self._writer is not None:
+            answer.written = Written(self._writer.name)
+            written = self._writer.write(
+                answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped
+            )
+            try:
+                yield from _let_through(answer, written)
+                return
+            except CostLimitReached as error:
+                answer.refusal = Refusal(error.code, str(error))
+                return
+            except ChatModelError as error:
+                if answer.sentences:
+                    answer.warnings.append(f"The answer is not complete: {error}")
+                    return
+                answer.mode = "extractive"
+                answer.warnings.append(f"The model did not answer, so the sentences are quoted: {error}")
+        extraction = extracted(answer.result, answer.evidence)
+        answer.wants, answer.refusal = extraction.wants, extraction.refusal
+        answer.sentences += extraction.sentences
+        yield from extraction.sentences
+
+    def _complete(self, answer: Answer) -> None:
+        """Look for disagreements and record the answer."""
+        if answer.refusal is None:
+            supported = [sentence for sentence in answer.sentences if sentence.verdict is Verdict.SUPPORTED]
+            answer.conflicts = conflicts(supported, {item.label: item for item in answer.evidence})
+        answer.answer_id = self._engine.answered(answer.result, answer_record(answer, self._engine.mask))
+
+
+def _let_through(answer: Answer, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield the checked sentences that the policy lets through; under `refuse` only when all of them are known."""
+    whole = answer.policy == "refuse"
+    for sentence in sentences:
+        answer.sentences.append(sentence)
+        if not whole and answer.allows(sentence):
+            yield sentence
+    if not answer.sentences:
+        answer.refusal = Refusal("no_sentence", _NO_SENTENCE)
+    elif not answer.allowed or (whole and len(answer.allowed) < len(answer.sentences)):
+        answer.refusal = Refusal("unsupported", _UNSUPPORTED)
+    elif whole:
+        yield from answer.allowed
+
+
+def standalone(writer: Writer, question: str, history: Sequence[ChatMessage]) -> tuple[str, list[str]]:
+    """Return a question that needs no conversation, the question itself if the model fails, and warnings about that."""
+    if not history:
+        return question, []
+    try:
+        return writer.standalone(question, history), []
+    except (ChatModelError, CostLimitReached) as error:
+        return question, [f"The question was searched as asked: {error}"]
+
+
+def extracted(result: SearchResult, evidence: Sequence[Evidence]) -> Extraction:
+    """Return the sentences of a result's evidence that answer its question, or a refusal."""
+    language = "und" if result.prepared is None else result.prepared.language
+    return extract(result.answered_query, evidence, language=language, most=_MOST_EXTRACTED)
+
+
+def _in_force(asked: AnswerPolicy | None, configured: AnswerPolicy) -> AnswerPolicy:
+    if asked is None:
+        return configured
+    if _POLICIES.index(asked) < _POLICIES.index(configured):
+        raise InvalidRequest(
+            f"unsupported may not be {asked!r}: answer_unsupported is {configured!r} in this domain, and a request may "
+            "only be stricter"
+        )
+    return asked
+
+
+def _refused_before(result: SearchResult, evidence: Sequence[Evidence]) -> Refusal | None:
+    """Return why a question is refused before anything is composed."""
+    if result.decision in _REFUSED:
+        return Refusal(str(result.decision), _REFUSED[result.decision])
+    if needs_subject(result.query):
+        return Refusal("no_subject", _NO_SUBJECT)
+    return None if evidence else Refusal(str(Decision.NO_MATCH), _REFUSED[Decision.NO_MATCH])

@@ -1,0 +1,212 @@
+"""Answers in the form of the OpenAI chat API: a model is a domain, or a domain with a persona."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from context_engine.answer.answering import Event, Finished, Started, Stated
+from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
+from context_engine.answer.text import sentence_text, separator
+from context_engine.core.models import Principal
+from context_engine.errors import InvalidRequest
+from context_engine.service.deployment import Deployment
+
+_MOST_MESSAGES: Final = 200
+_TURNS: Final = 20
+_OBJECT: Final = "chat.completion"
+
+
+class _Sent(BaseModel):
+    """What a chat client sends; fields that have no meaning here are ignored, as clients send many."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ContentPart(_Sent):
+    """A part of a message; only text is read."""
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessageIn(_Sent):
+    """A message of the conversation."""
+
+    role: str
+    content: str | tuple[ContentPart, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message."""
+        if isinstance(self.content, tuple):
+            return "\n".join(part.text for part in self.content if part.text)
+        return self.content or ""
+
+
+class StreamOptions(_Sent):
+    """What a stream ends with."""
+
+    include_usage: bool | None = None
+
+
+class ChatRequest(_Sent):
+    """A chat; the domain's settings decide about model, temperature and length."""
+
+    model: str = Field(min_length=1, max_length=200, description="A domain, or DOMAIN:PERSONA.")
+    messages: tuple[ChatMessageIn, ...] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class ChatMessageOut(_Given):
+    """The answer as a message."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str
+
+
+class ChatChoice(_Given):
+    """The only choice."""
+
+    index: Literal[0] = 0
+    message: ChatMessageOut
+    finish_reason: Literal["stop"] = "stop"
+
+
+class ChatUsageOut(_Given):
+    """Tokens; zero where no model wrote."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(_Given):
+    """An answer; `context_engine` holds its sentences, quotes and ids."""
+
+    id: str
+    object: Literal["chat.completion"] = _OBJECT
+    created: int
+    model: str
+    choices: tuple[ChatChoice, ...]
+    usage: ChatUsageOut
+    context_engine: AnswerResponse
+
+
+class ChatModelOut(_Given):
+    """A domain."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: Literal[0] = 0
+    owned_by: Literal["context-engine"] = "context-engine"
+
+
+class ModelList(_Given):
+    """The domains."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ChatModelOut, ...]
+
+
+def chat_question(body: ChatRequest) -> AnswerRequest:
+    """Return the question of a chat: its last user message, with the turns before it.
+
+    Raises:
+        InvalidRequest: there is no user message with text.
+    """
+    turns = [message for message in body.messages if message.role in ("user", "assistant") and message.text.strip()]
+    if not turns or turns[-1].role != "user":
+        raise InvalidRequest("messages must end with a user message that has text: it is the question")
+    domain, _, persona = body.model.partition(":")
+    history = tuple(ChatTurn(role=_role(turn), content=turn.text) for turn in turns[:-1][-_TURNS:])
+    return AnswerRequest(query=turns[-1].text, domain=domain, persona_key=persona or None, history=history)
+
+
+def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:
+    return "user" if message.role == "user" else "assistant"
+
+
+def chat_completion(answer: AnswerResponse, body: ChatRequest, created: int) -> ChatCompletion:
+    """Return an answer as a chat completion.
+
+    Args:
+        created: seconds since 1970.
+    """
+    content = "\n\n".join(filter(None, (answer.text, _sources(answer))))
+    return ChatCompletion(
+        id=_completion_id(answer.answer_id),
+        created=created,
+        model=body.model,
+        choices=(ChatChoice(message=ChatMessageOut(content=content)),),
+        usage=_usage(answer),
+        context_engine=answer,
+    )
+
+
+def chat_chunks(events: Iterable[Event], body: ChatRequest, created: int, *, demo: bool) -> Generator[str, None, None]:
+    """Yield the events of an answer as the chunks of a stream; sentences come as soon as they are checked."""
+    import json
+
+    completion = ""
+
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
+        fields = {"id": completion, "object": f"{_OBJECT}.chunk", "created": created, "model": body.model}
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return f"data: {json.dumps({**fields, 'choices': [choice], **more}, ensure_ascii=False)}\n\n"
+
+    for event in events:
+        match event:
+            case Started(answer):
+                completion = _completion_id(answer.result.search_id)
+                yield chunk({"role": "assistant", "content": ""})
+            case Stated(answer, number, sentence):
+                text = sentence_text(sentence, marked=answer.policy == "mark")
+                yield chunk({"content": text if number == 1 else separator(answer) + text})
+            case Finished(answer):
+                given = response_of(answer, demo=demo)
+                rest = _rest(given)
+                if rest:
+                    yield chunk({"content": rest})
+                yield chunk({}, "stop", context_engine=given.model_dump(mode="json"))
+                if body.stream_options is not None and body.stream_options.include_usage:
+                    usage = {**json.loads(chunk({})[6:]), "choices": [], "usage": _usage(given).model_dump()}
+                    yield f"data: {json.dumps(usage)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def _rest(answer: AnswerResponse) -> str:
+    """Return what follows the sentences: the refusal, or the disagreements and the sources."""
+    if answer.refusal is not None:
+        return answer.refusal.message
+    parts = [*(conflict.message for conflict in answer.conflicts), _sources(answer)]
+    return "".join(f"\n\n{part}" for part in parts if part)
+
+
+def _sources(answer: AnswerResponse) -> str:
+    if answer.refusal is not None or not answer.citations:
+        return ""
+    return "\n".join(f"- {citation_line(citation)}" for citation in answer.citations)
+
+
+def _usage(answer: AnswerResponse) -> ChatUsageOut:
+    sent, written = (0, 0) if answer.usage is None else (answer.usage.input_tokens, answer.usage.output_tokens)
+    return ChatUsageOut(prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written)
+
+
+def _completion_id(record_id: str) -> str:
+    return f"chatcmpl-{record_id}"
+
+
+def models_of(deployment: Deployment, principal: Principal) -> ModelList:
+    """Return the domains that a principal may search, alone and with each persona, as models."""
+    endings = ("", *(f":{persona}" for persona in deployment.setup.resolver.personas))
+    names = (f"{domain}{ending}" for domain in deployment.known_to(principal).names for ending in endings)
+    return ModelList(data=tuple(ChatModelOut(id=name) for name in names))

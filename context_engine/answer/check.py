@@ -1,0 +1,247 @@
+"""The check of an answer's sentence: whether the passages that it cites say what it says.
+
+A sentence is compared with the clauses of the cited passages, one at a time: a sentence that joins the subject of one
+rule to the predicate of another is in no clause. Every value, date, name and act of the sentence must stand in the
+clause. Every modal, negation, condition, exception and bound must stand in both: what the clause says "unless" of is
+not said without it. A sentence that says two things may rest on two clauses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import log
+from typing import Final, NamedTuple
+
+from context_engine.answer.clauses import Stated, stated
+from context_engine.answer.comparing import Comparison, Weight, compared, covered
+from context_engine.answer.reading import Kind, Token, content_keys, normalised, read
+from context_engine.answer.values import Evidence, Finding, Quote, Sentence, Verdict
+from context_engine.core.chunking.spans import Span
+from context_engine.core.protocols import Entailment
+
+SUPPORTED_COVERAGE: Final = 0.8
+"""Least share of a sentence's information that its clause must hold."""
+ROW_COVERAGE: Final = 0.6
+"""The same for a row of a table or record, which has no verbs."""
+PARTLY_COVERAGE: Final = 0.4
+ENTAILED: Final = 0.5
+_MOST_STATEMENTS: Final = 5
+_LEAST_PART: Final = 2
+_MOST_PARTS: Final = 6
+_MOST_TOKENS: Final = 250
+
+_FRAME: Final = re.compile(
+    r"(?:(?:yes|no)\s*[,:.;]\s*|(?:in addition|additionally|furthermore|moreover|also|in short|overall"
+    r"|among other things|in particular|specifically)\s*,\s*"
+    r"|(?:according to|under|per|as stated in|as set out in|in)\s+(?:the|this|these|that|our|its)\s+"
+    r"(?:[\w-]+\s+){0,2}?(?:polic(?:y|ies)|documents?|passages?|procedures?|rules?|texts?|notices?|sources?|guidelines?"
+    r"|regulations?|context|standards?|guides?|circulars?|sops?)\s*,\s*"
+    r"|(?:the|this)\s+(?:[\w-]+\s+){0,2}?(?:policy|document|passage|procedure|rules?|text|notice|source|guideline|regulation"
+    r"|context|standard|guide|circular|sop)\s+(?:states?|says?|provides?|specif(?:y|ies)|notes?|confirms?)\s+that\s+"
+    r")+",
+    re.IGNORECASE,
+)
+"""What leads into a sentence and says nothing of a rule: "According to the policy,"."""
+_TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
+
+
+class _Match(NamedTuple):
+    """The clause of a passage that is nearest to a sentence."""
+
+    label: str
+    statement: Stated
+    comparison: Comparison
+
+    @property
+    def supports(self) -> bool:
+        """Whether the clause holds everything that the sentence states."""
+        least = ROW_COVERAGE if self.statement.cells else SUPPORTED_COVERAGE
+        return not self.comparison.findings and self.comparison.coverage >= least
+
+
+def check(
+    sentence: str,
+    labels: Sequence[str],
+    evidence: Mapping[str, Evidence],
+    quotes: Sequence[str] = (),
+    *,
+    entails: Entailment | None = None,
+) -> Sentence:
+    """Return a sentence with its verdict, and the quotes that it rests on.
+
+    Args:
+        sentence: one sentence of an answer, without its labels.
+        labels: the labels that it cites: "[1]".
+        evidence: the passages that may be cited, by label.
+        quotes: verbatim parts of the cited passages that the answer gives for the sentence; empty: the clauses nearest
+            to it are looked for.
+        entails: a model that may lower the verdict SUPPORTED to PARTLY; it never raises one.
+    """
+    text = sentence.strip()
+    if not labels:
+        return Sentence(text, (), Verdict.UNCITED, 0.0, (Finding("uncited", "the sentence cites no passage"),))
+    unknown = [label for label in dict.fromkeys(labels) if label not in evidence]
+    cited = {label: evidence[label] for label in dict.fromkeys(labels) if label in evidence}
+    if unknown:
+        listed = ", ".join(unknown)
+        return _refused(text, Finding("unknown_label", f"no passage of the context has the label {listed}"))
+    places = {quote: _places(quote, cited) for quote in quotes}
+    if missing := [quote for quote, where in places.items() if not where]:
+        return _refused(text, Finding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages'))
+    known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
+    claim = _claim(text, frozenset(key for _, item in known for key in item.keys))
+    if len(claim) > _MOST_TOKENS:
+        return _refused(text, Finding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
+    if places:
+        known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
+    checked = _checked(text, claim, known, _weights(evidence.values()), cited)
+    return _entailed(checked, evidence, entails) if entails else checked
+
+
+def _claim(text: str, keys: frozenset[str]) -> tuple[Token, ...]:
+    """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
+    rest = _FRAME.sub(", ", text, count=1) if _FRAME.match(text) else text
+    topic = _TOPIC.match(rest.removeprefix(", "))
+    if topic and content_keys(read(topic[1].lower())) <= keys:
+        rest = f", {rest.removeprefix(', ')[topic.end() :]}"
+    return read(rest)
+
+
+def _refused(text: str, finding: Finding) -> Sentence:
+    return Sentence(text, (), Verdict.UNSUPPORTED, 0.0, (finding,))
+
+
+def _checked(
+    text: str,
+    claim: tuple[Token, ...],
+    known: Sequence[tuple[str, Stated]],
+    weight: Weight,
+    cited: Mapping[str, Evidence],
+) -> Sentence:
+    for label, item in known:
+        if not item.lead and normalised(item.statement.text()) == normalised(text):
+            return Sentence(text, _quotes([_Match(label, item, Comparison((), 1.0))], cited), Verdict.SUPPORTED, 1.0)
+    best = _best(claim, known, weight)
+    if best is None:
+        return _refused(text, Finding("coverage", "no sentence of the cited passages says anything of this"))
+    if best.supports:
+        return Sentence(text, _quotes([best], cited), Verdict.SUPPORTED, best.comparison.coverage)
+    parts = [_best(part, known, weight) for part in _parts(claim)]
+    if len(parts) > 1 and all(part and part.supports for part in parts):
+        matches = [part for part in parts if part]
+        coverage = min(match.comparison.coverage for match in matches)
+        return Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
+    coverage, findings = best.comparison.coverage, best.comparison.findings
+    if coverage < SUPPORTED_COVERAGE:
+        findings = (*findings, Finding("coverage", f"the passage holds {coverage:.0%} of what the sentence says"))
+    partly = {finding.code for finding in best.comparison.findings} <= {
+        "subject",
+        "coverage",
+    } and coverage >= PARTLY_COVERAGE
+    verdict = Verdict.PARTLY if partly else Verdict.UNSUPPORTED
+    return Sentence(text, _quotes([best], cited), verdict, coverage, findings)
+
+
+def _best(claim: tuple[Token, ...], known: Sequence[tuple[str, Stated]], weight: Weight) -> _Match | None:
+    """Return the clause that supports a sentence, else the one that is nearest to it."""
+    asked = content_keys(claim)
+    several = any(token.key == ";" for token in claim)
+    ranked = sorted(known, key=lambda pair: -sum(map(weight, asked & pair[1].keys)))
+    best: _Match | None = None
+    for label, item in ranked[:_MOST_STATEMENTS]:
+        for clause in item.clauses(asked, several=several):
+            if best and covered(claim, clause, weight) < min(best.comparison.coverage, ROW_COVERAGE):
+                continue
+            match = _Match(label, item, compared(claim, clause, weight))
+            if match.supports:
+                return match
+            if best is None or _nearness(match) > _nearness(best):
+                best = match
+    return best
+
+
+def _nearness(match: _Match) -> tuple[float, int]:
+    return round(match.comparison.coverage, 6), -len(match.comparison.findings)
+
+
+def _parts(claim: Sequence[Token]) -> list[tuple[Token, ...]]:
+    """Cut a sentence that says several things; a part without a subject gets that of the first."""
+    cuts = [place for place, token in enumerate(claim) if token.key in (";", "and", "but") and token.kind is Kind.BREAK]
+    parts = [tuple(claim[start:end]) for start, end in zip([0, *cuts], [*cuts, len(claim)], strict=True)]
+    if not 2 <= len(parts) <= _MOST_PARTS or any(len(content_keys(part)) < _LEAST_PART for part in parts):
+        return []
+    modal = next((place for place, token in enumerate(parts[0]) if token.kind is Kind.MODAL), 0)
+    subject = parts[0][:modal]
+    return [parts[0], *(_with_subject(part[1:], subject) for part in parts[1:])]
+
+
+def _with_subject(part: tuple[Token, ...], subject: tuple[Token, ...]) -> tuple[Token, ...]:
+    if not subject or not _continues(part[0]):
+        return part
+    return (*subject, *part[part[0].key == "it" :])
+
+
+def _continues(first: Token) -> bool:
+    """Return whether a part of a sentence begins with a modal or a pronoun, and so has the subject of the first."""
+    return first.kind is Kind.MODAL or (first.kind is Kind.LINK and first.key == "it")
+
+
+def _weights(evidence: Iterable[Evidence]) -> Weight:
+    """Return the weight of a key: ln(1 + N / max(df, 1)) over the N passages."""
+    holding = _frequencies(frozenset(evidence))
+    count = holding[""]
+    return lambda key: log(1.0 + count / max(holding.get(key, 0), 1))
+
+
+@lru_cache(maxsize=64)
+def _frequencies(evidence: frozenset[Evidence]) -> dict[str, int]:
+    """Return the number of passages that hold each key; under "" the number of passages."""
+    out = {"": len(evidence)}
+    for passage in evidence:
+        for key in frozenset(key for item in stated(passage) for key in item.keys):
+            out[key] = out.get(key, 0) + 1
+    return out
+
+
+def _places(quote: str, cited: Mapping[str, Evidence]) -> list[tuple[str, Span]]:
+    """Return where a quote stands in the cited passages, white space and typography apart."""
+    words = [re.escape(word) for word in quote.strip().strip(".…").split()]
+    if not words:
+        return []
+    pattern = re.compile(r"\s+".join(words).translate(_ALIKE), re.IGNORECASE)
+    return [(label, match.span()) for label, passage in cited.items() for match in pattern.finditer(passage.text)]
+
+
+_ALIKE: Final = str.maketrans({
+    **dict.fromkeys("'’‘", "['’‘]"), **dict.fromkeys('"“”', '["“”]'), "–": "[-–—]", "—": "[-–—]", "\u00a0": r"\s+",
+})  # fmt: skip
+
+
+def _is_quoted(label: str, item: Stated, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
+    return any(
+        label == where and start < last and first < end
+        for place in places
+        for where, (start, end) in place
+        for first, last in item.statement.spans
+    )
+
+
+def _quotes(matches: Iterable[_Match], cited: Mapping[str, Evidence]) -> tuple[Quote, ...]:
+    """Return the quotes of the clauses: what each hangs on, itself, and what limits it right after."""
+    stated_by = [(match.label, match.statement.statement) for match in matches]
+    spans = [(label, span) for label, item in stated_by for span in (*item.above, *item.spans, *item.after)]
+    return tuple(Quote(label, *span, cited[label].text[slice(*span)]) for label, span in dict.fromkeys(spans))
+
+
+def _entailed(checked: Sentence, evidence: Mapping[str, Evidence], entails: Entailment) -> Sentence:
+    """Lower a supported sentence that the model does not find in its quotes."""
+    if checked.verdict is not Verdict.SUPPORTED:
+        return checked
+    texts = [" ".join((*evidence[quote.label].headings, quote.text)) for quote in checked.quotes]
+    sure = entails.entails(texts, checked.text)
+    if sure is None or sure >= ENTAILED:
+        return checked
+    finding = Finding("entailment", f"{entails.name} finds it in the quotes with {sure:.2f} of at least {ENTAILED}")
+    return checked._replace(verdict=Verdict.PARTLY, findings=(finding,))

@@ -1,0 +1,229 @@
+"""The clauses of a passage that a sentence may rest on, each with the conditions that bind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from context_engine.answer.reading import Kind, Token, content_keys, read
+from context_engine.answer.sentences import Kind as Form
+from context_engine.answer.sentences import Statement, statements
+from context_engine.answer.values import Evidence
+from context_engine.core.text import stems
+
+_MOST_SEGMENTS: Final = 9
+_MOST_PARTS: Final = 60
+_REFERS_BACK: Final = re.compile(r"\bsuch an?\b")
+_BINDING: Final = (Kind.CONDITION, Kind.EXCEPTION)
+_CURRENCY: Final = stems(["currency"])[0]
+
+
+class Clause(NamedTuple):
+    """What a sentence is compared with.
+
+    Attributes:
+        tokens: of its lead-in, then of the clause with the conditions that bind it, in the order of the passage.
+        lead: the number of tokens of the lead-in.
+        bound: the conditions and exceptions of the clause, each apart.
+        context: keys of what stands around it: headings, column names, the sentence that "such a" refers to.
+        before: keys of the lead-in and of the sentence that the clause refers back to.
+        cells: of a row of a table or record, its name first; empty for prose.
+    """
+
+    tokens: tuple[Token, ...]
+    lead: int
+    bound: tuple[tuple[Token, ...], ...]
+    context: frozenset[str]
+    before: frozenset[str]
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def own(self) -> tuple[Token, ...]:
+        """The tokens without the lead-in."""
+        return self.tokens[self.lead :]
+
+
+class Cell(NamedTuple):
+    """A cell of a table, or a field of a record, with the words of its column or name."""
+
+    column: tuple[Token, ...]
+    tokens: tuple[Token, ...]
+
+
+class _Segment(NamedTuple):
+    tokens: tuple[Token, ...]
+    binds: bool
+
+
+class Stated(NamedTuple):
+    """A statement of a passage, read.
+
+    Attributes:
+        keys: of its content and what stands around it.
+        context, before: see `Clause`.
+        lead: the tokens of its lead-in.
+        parts: its segments; the parts stand between semicolons.
+        cells: of a row; the first names it.
+    """
+
+    statement: Statement
+    keys: frozenset[str]
+    context: frozenset[str]
+    before: frozenset[str]
+    lead: tuple[Token, ...]
+    parts: tuple[tuple[_Segment, ...], ...]
+    cells: tuple[Cell, ...]
+
+    def clauses(self, asked: frozenset[str], *, several: bool = False) -> Iterator[Clause]:
+        """Yield the clauses that a sentence may rest on.
+
+        Args:
+            asked: the keys of the sentence's content; they choose the cells of a row.
+            several: whether the sentence itself has parts between semicolons.
+        """
+        if self.cells:
+            yield _of_cells(self, asked)
+            return
+        if len(self.parts) > 1 and several:
+            yield self._clause([segment for part in self.parts for segment in part])
+        for part in self.parts:
+            yield from self._runs(part)
+
+    def _runs(self, part: Sequence[_Segment]) -> Iterator[Clause]:
+        """Yield each run of neighbouring segments with the conditions that bind it and the subject it shares."""
+        plain = [place for place, segment in enumerate(part) if not segment.binds]
+        if not plain or len(plain) > _MOST_PARTS:
+            yield self._clause(part)
+            return
+        for first, start in enumerate(plain):
+            for end in plain[first : first + _MOST_SEGMENTS]:
+                chosen = [segment for place, segment in enumerate(part) if _belongs(part, place, start, end)]
+                if start > plain[0] and (subject := _shared_subject(part[plain[0]], part[start])):
+                    chosen.insert(0, _Segment(subject, False))
+                yield self._clause(chosen)
+
+    def _clause(self, chosen: Sequence[_Segment]) -> Clause:
+        tokens = (*self.lead, *(token for segment in chosen for token in segment.tokens))
+        bound = tuple(segment.tokens for segment in chosen if segment.binds)
+        return Clause(tokens, len(self.lead), bound, self.context, self.before)
+
+
+@lru_cache(maxsize=512)
+def stated(evidence: Evidence) -> tuple[Stated, ...]:
+    """Return the statements of a passage, read; whole lists are left out, because their items are in it."""
+    members = [statement for statement in statements(evidence) if statement.kind is not Form.LIST]
+    fields = [statement for statement in members if statement.kind is Form.FIELD]
+    out = [_read(statement) for statement in members if statement.kind is not Form.FIELD]
+    return (*out, _record(evidence, fields)) if fields else tuple(out)
+
+
+def _read(statement: Statement) -> Stated:
+    cells = tuple(
+        Cell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
+    )
+    tokens = read(statement.text())
+    shown = [statement.text([span]) for span in statement.above]
+    above = [token for text in shown for token in read(text)]
+    lead = tuple(token for text in shown if not text.endswith((".", "!", "?")) for token in read(text))
+    near = statement.around if cells else statement.around[-1:] if _REFERS_BACK.search(statement.text()) else ()
+    around = [
+        token for text in (*statement.headings, *(statement.text([span]) for span in near)) for token in read(text)
+    ]
+    context = content_keys((*around, *(token for cell in cells for token in cell.column)))
+    before = content_keys(above)
+    return Stated(statement, content_keys(tokens) | context | before, context, before, lead, _parts(tokens), cells)
+
+
+def _record(evidence: Evidence, fields: Sequence[Statement]) -> Stated:
+    """Return the fields of a record as one row."""
+    cells = tuple(_field(field) for field in fields)
+    heading = [token for field in fields[:1] for text in field.headings for token in read(text)]
+    spans = tuple(span for field in fields for span in field.spans)
+    names = [token for cell in cells for token in cell.column]
+    title = read(evidence.text[: spans[0][0]])
+    currency = [token for cell in cells if _CURRENCY in content_keys(cell.column) for token in cell.tokens]
+    context = content_keys((*heading, *names, *title, *currency))
+    keys = content_keys([token for cell in cells for token in cell.tokens]) | context
+    return Stated(fields[0]._replace(spans=spans), keys, context, frozenset(), (), (), (Cell((), ()), *cells))
+
+
+def _field(field: Statement) -> Cell:
+    name, _, value = field.text().partition(":")
+    return Cell(read(name), read(value))
+
+
+def _of_cells(row: Stated, asked: frozenset[str]) -> Clause:
+    """Return a row's name and the cells that a sentence speaks of."""
+    head, *others = row.cells
+    named = [cell for cell in others if content_keys(cell.column) & asked]
+    chosen = [cell for cell in named or others if _is_asked(cell, asked)]
+    tokens = (*head.tokens, *(token for cell in chosen for token in (*cell.column, *cell.tokens)))
+    return Clause(tokens, 0, (), row.context, row.before, (head, *chosen))
+
+
+def _is_asked(cell: Cell, asked: frozenset[str]) -> bool:
+    keys = content_keys(cell.tokens)
+    return bool(keys) and len(keys & asked) * 2 >= len(keys)
+
+
+def _parts(tokens: Sequence[Token]) -> tuple[tuple[_Segment, ...], ...]:
+    """Cut a sentence at semicolons, and each part at commas, coordinators and conditions."""
+    parts: list[list[_Segment]] = [[]]
+    current: list[Token] = []
+    binds = False
+
+    def close() -> None:
+        nonlocal binds
+        if any(token.kind is not Kind.BREAK for token in current):
+            parts[-1].append(_Segment(tuple(current), binds))
+            current.clear()
+        binds = False
+
+    for token in tokens:
+        if token.kind is Kind.BREAK and not (binds and token.key in ("and", "or")):
+            close()
+            if token.key == ";":
+                parts.append([])
+        elif token.kind in _BINDING and not binds:
+            only = current[-1:] if current and current[-1].kind is Kind.ONLY else []
+            del current[len(current) - len(only) :]
+            close()
+            current += only
+            binds = True
+        current.append(token)
+    close()
+    return tuple(tuple(part) for part in parts if part)
+
+
+def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool:
+    """Return whether a segment is in a run, or binds it: a condition before everything or anywhere behind the run, an
+    exception right behind it.
+    """
+    if start <= place <= end:
+        return True
+    if not part[place].binds:
+        return False
+    if place > end:
+        is_exception = any(token.kind is Kind.EXCEPTION for token in part[place].tokens[:2])
+        return not is_exception or all(segment.binds for segment in part[end + 1 : place])
+    return all(segment.binds for segment in part[:place])
+
+
+def _begins(segment: _Segment) -> Kind:
+    return next(token.kind for token in segment.tokens if token.kind is not Kind.BREAK)
+
+
+def _shared_subject(first: _Segment, later: _Segment) -> tuple[Token, ...]:
+    """Return the words before the first modal of a part, if a later segment begins with a modal or verb of its own."""
+    subject: list[Token] = []
+    for token in first.tokens:
+        if token.kind is Kind.MODAL:
+            break
+        subject.append(token)
+    if _begins(later) is Kind.MODAL or len(subject) == len(first.tokens):
+        return tuple(subject)
+    modal = [token for token in first.tokens if token.kind in (Kind.MODAL, Kind.NEGATION)]
+    has_own = any(token.kind is Kind.MODAL for token in later.tokens)
+    return tuple(subject) if has_own else (*subject, *modal)

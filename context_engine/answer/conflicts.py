@@ -1,0 +1,212 @@
+"""Contradictions between passages: sentences that say the same thing with another value, modal, negation or bound.
+
+Contradictions are shown beside an answer, not blended into it. Which of the two yields follows from authority alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final, Literal, NamedTuple
+
+from context_engine.answer.clauses import Stated, stated
+from context_engine.answer.quantities import Value
+from context_engine.answer.reading import Kind, Token, content_keys
+from context_engine.answer.values import Evidence, Quote, Sentence
+from context_engine.core.ranking.guard import negated
+
+LEAST_ALIKE: Final = 0.7
+"""Least share of the longer sentence's words that both must have to say the same thing."""
+_HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
+_LEAST_WORDS: Final = 3
+_COMPARED: Final = (Kind.MODAL, Kind.NEGATION, Kind.BOUND, Kind.DATE)
+
+
+class Difference(NamedTuple):
+    """What two sentences about the same thing say otherwise.
+
+    Attributes:
+        code: number, unit, currency, date, modal, negation, bound or opposite.
+        first, second: the words concerned, of the first and of the second sentence; empty where it has none.
+    """
+
+    code: str
+    first: str
+    second: str
+
+
+class Side(NamedTuple):
+    """One of two passages that contradict each other.
+
+    Attributes:
+        tier: of the passage's source; None if unknown.
+        effective_from: ISO date; None if unknown.
+    """
+
+    quote: Quote
+    tier: int | None
+    effective_from: str | None
+
+
+class Conflict(NamedTuple):
+    """Two passages that say the same thing otherwise.
+
+    Attributes:
+        differences: at least one.
+        yields: which side has less authority: the higher tier number, or of one tier the earlier date on which it came
+            into force; "undecided" if neither decides.
+    """
+
+    first: Side
+    second: Side
+    differences: tuple[Difference, ...]
+    yields: Literal["first", "second", "undecided"]
+
+
+class _Statement(NamedTuple):
+    """A sentence of a passage, or a cell, with the keys of what names its row and column."""
+
+    evidence: Evidence
+    quote: Quote
+    named: frozenset[str]
+    tokens: tuple[Token, ...]
+    words: frozenset[str]
+
+
+def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -> tuple[Conflict, ...]:
+    """Return the contradictions between what an answer quotes and the other passages.
+
+    Args:
+        sentences: of the answer; the statements that they quote are compared with every statement of other passages.
+        evidence: the passages of the context, by label.
+
+    Returns:
+        The pairs in the order of the passages' ranks; the better ranked passage is the first of a pair.
+    """
+    known = [item for passage in sorted(evidence.values(), key=_rank) for item in _statements(passage)]
+    quotes = [quote for sentence in sentences for quote in sentence.quotes]
+    said = [any(_overlap(item.quote, quote) for quote in quotes) for item in known]
+    pairs = combinations(zip(known, said, strict=True), 2)
+    return tuple(_conflicts((one, other) for (one, said_one), (other, said_other) in pairs if said_one or said_other))
+
+
+def differs(first: Sequence[Token], second: Sequence[Token]) -> tuple[Difference, ...]:
+    """Return what two sentences about the same thing say otherwise; empty if they agree or are about something else.
+
+    They are about the same thing if at least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a
+    name in place of the other's.
+
+    Args:
+        first, second: as `reading.read` returns them.
+    """
+    words, others = _words(first), _words(second)
+    common = words & others
+    longest = max(len(words), len(others))
+    renamed = _names(first) - others and _names(second) - words
+    if renamed or len(common) < _LEAST_WORDS or len(common) < LEAST_ALIKE * longest:
+        return ()
+    return tuple(dict.fromkeys((*_values(first, second), *_kinds(first, second), *_opposites(words, others))))
+
+
+def _is_header(text: str) -> bool:
+    """Return whether a statement is a document's header: "Version: 3.2", "Owner: Group Risk"."""
+    return len(_HEADER.findall(text)) > 1
+
+
+def _statements(passage: Evidence) -> Iterator[_Statement]:
+    """Yield the statements of a passage; of a row or record the name and one cell at a time."""
+    for item in stated(passage):
+        if _is_header(item.statement.text()):
+            continue
+        span = (item.statement.spans[0][0], item.statement.spans[-1][1])
+        quote = Quote(passage.label, *span, passage.text[slice(*span)])
+        for named, tokens in _token_rows(item):
+            yield _Statement(passage, quote, named, tokens, _words(tokens))
+
+
+def _overlap(one: Quote, other: Quote) -> bool:
+    return one.label == other.label and one.start < other.end and other.start < one.end
+
+
+def _token_rows(item: Stated) -> Iterator[tuple[frozenset[str], tuple[Token, ...]]]:
+    """Yield the tokens of a statement, of a row those of each cell, with the keys of the names of row and column."""
+    if not item.cells:
+        tokens = (*item.lead, *(token for part in item.parts for segment in part for token in segment.tokens))
+        yield frozenset(), tokens
+        return
+    name, *cells = item.cells
+    named = content_keys(name.tokens) or item.context
+    for cell in cells:
+        yield named | content_keys(cell.column), (*name.tokens, *cell.column, *cell.tokens)
+
+
+def _conflicts(pairs: Iterable[tuple[_Statement, _Statement]]) -> Iterator[Conflict]:
+    for one, other in pairs:
+        if one.quote.label == other.quote.label or one.named != other.named:
+            continue
+        if len(one.words & other.words) < LEAST_ALIKE * max(len(one.words), len(other.words)):
+            continue
+        if differences := differs(one.tokens, other.tokens):
+            sides = [Side(each.quote, each.evidence.tier, each.evidence.effective_from) for each in (one, other)]
+            yield Conflict(sides[0], sides[1], differences, _yields(sides[0], sides[1]))
+
+
+def _yields(first: Side, second: Side) -> Literal["first", "second", "undecided"]:
+    if first.tier is not None and second.tier is not None and first.tier != second.tier:
+        return "first" if first.tier > second.tier else "second"
+    dates = (first.effective_from, second.effective_from)
+    if first.tier != second.tier or dates[0] is None or dates[1] is None or dates[0] == dates[1]:
+        return "undecided"
+    return "first" if dates[0] < dates[1] else "second"
+
+
+def _rank(passage: Evidence) -> tuple[int, str]:
+    return passage.rank, passage.label
+
+
+def _words(tokens: Iterable[Token]) -> frozenset[str]:
+    return frozenset(token.key for token in tokens if token.kind in (Kind.WORD, Kind.SIDE, Kind.REFERENCE))
+
+
+def _names(tokens: Iterable[Token]) -> frozenset[str]:
+    return frozenset(token.key for token in tokens if token.is_name)
+
+
+def _values(first: Sequence[Token], second: Sequence[Token]) -> Iterator[Difference]:
+    """Yield the values that only one sentence has, each with that of the other which stands in its place."""
+    values, others = _valued(first), _valued(second)
+    left = [(value, token) for value, token in values.items() if value not in others]
+    right = [(value, token) for value, token in others.items() if value not in values]
+    for (value, token), (value_too, token_too) in zip(left, right):
+        yield Difference(_value_code(value, value_too), token.written, token_too.written)
+
+
+def _valued(tokens: Iterable[Token]) -> dict[Value, Token]:
+    return {token.value: token for token in tokens if token.value}
+
+
+def _value_code(value: Value, other: Value) -> str:
+    if value.number != other.number:
+        return "number"
+    if value.unit != other.unit:
+        return "unit"
+    return "currency" if value.currency != other.currency else "bound"
+
+
+def _kinds(first: Sequence[Token], second: Sequence[Token]) -> Iterator[Difference]:
+    """Yield the modals, bounds and dates of one sentence that stand in place of the other's, and negations."""
+    for kind in _COMPARED:
+        said = dict.fromkeys(token.key for token in first if token.kind is kind)
+        said_too = dict.fromkeys(token.key for token in second if token.kind is kind)
+        left = [key for key in said if key not in said_too]
+        right = [key for key in said_too if key not in said]
+        if (left and right) or (kind is Kind.NEGATION and (left or right)):
+            yield Difference(kind.value, ", ".join(left), ", ".join(right))
+
+
+def _opposites(words: frozenset[str], others: frozenset[str]) -> Iterator[Difference]:
+    """Yield a word that the other sentence has with a negating prefix."""
+    lost, gained = set(words - others), set(others - words)
+    if negated(lost, gained) or negated(gained, lost):
+        yield Difference("opposite", ", ".join(sorted(lost)), ", ".join(sorted(gained)))

@@ -1,0 +1,128 @@
+"""How well a statement's form fits a question: it holds an expression of the right kind beside the right words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from context_engine.answer.bands import outside
+from context_engine.answer.expressions import Expression, has, places_of
+from context_engine.answer.sentences import Kind, Statement
+from context_engine.answer.synonyms import closeness
+from context_engine.answer.wants import Question
+from context_engine.core.chunking.spans import Span
+from context_engine.core.text import terms
+
+_NEAR: Final = 70
+_BESIDE: Final = 40
+_WORDS_AFTER: Final = 3
+_WORDS_BEFORE: Final = 2
+_WHOLE_LISTS: Final = frozenset({"list", "steps", "role", "reason", "fact"})
+_HALF: Final = 0.5
+_WITHOUT: Final = 0.25
+"""Fitness of a statement without any expression of the kind, where the question does not insist on one."""
+
+_IN_A_LIST: Final = 0.75
+_ROLE_FIRST: Final = 0.75
+_SECOND_KIND: Final = 0.7
+_IN_PASSING: Final = 0.4
+_LONGER_HEAD: Final = 4
+_CLAUSE: Final = re.compile(r"[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE)
+_AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
+_OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
+
+
+def fitness(question: Question, statement: Statement) -> float:
+    """Return how well a statement's form fits a question, [0, 1]; 0 if it can be no answer.
+
+    1: an expression of the kind that is asked for stands beside the words it belongs to. 0.5: it stands elsewhere in
+    the statement. A question that needs no certain expression ("which", "how do I") takes any statement with 0.25.
+    """
+    text = statement.text()
+    if not text or statement.kind is Kind.LEAD or _of_another_band(question, statement):
+        return 0.0
+    want = question.want
+    if statement.kind is Kind.LIST and want.name not in _WHOLE_LISTS:
+        return 0.0
+    if want.name in ("list", "steps"):
+        return _of_list(question, statement)
+    if statement.kind is Kind.LIST and want.name == "role":
+        return _of_members(question, statement)
+    if want.name == "definition":
+        return _defines(question, text)
+    if not want.strict:
+        whole = statement.text([*statement.above, *statement.spans])
+        return 1.0 if any(has(kind, whole) for kind in want.holds) else _WITHOUT
+    return max(
+        (_beside(question, kind, text) * (_SECOND_KIND if place else 1.0) for place, kind in enumerate(want.holds)),
+        default=0.0,
+    )
+
+
+def _of_another_band(question: Question, statement: Statement) -> bool:
+    return any(outside(question.quantities, statement.text((cell.span,))) for cell in statement.cells)
+
+
+def _of_list(question: Question, statement: Statement) -> float:
+    if statement.kind is Kind.LIST:
+        return 1.0
+    return _IN_A_LIST if any(has(kind, statement.text()) for kind in question.want.holds) else _WITHOUT
+
+
+def _of_members(question: Question, statement: Statement) -> float:
+    """Return how well a list of roles fits: its lead-in says what they do."""
+    lead = terms(statement.text(statement.above))
+    says = any(closeness(question.act, word) for word in lead)
+    return float(says and has(Expression.ROLE, statement.text()))
+
+
+def _beside(question: Question, kind: Expression, text: str) -> float:
+    places = places_of(kind, text)
+    if not places:
+        return 0.0
+    if question.counted:
+        return max(_counts(question.counted, text, place) for place in places)
+    if kind in (Expression.ROLE, Expression.PARTY):
+        return max(_acts(question.act, text, place) for place in places)
+    return _HALF + _HALF * max(_touches(question.weights, text, place, _NEAR) for place in places)
+
+
+def _touches(asked: Iterable[str], text: str, place: Span, reach: int) -> float:
+    around = terms(" ".join(_around(text, place, reach)))
+    return max((closeness(term, word) for term in asked for word in around), default=0.0)
+
+
+def _counts(counted: frozenset[str], text: str, place: Span) -> float:
+    """Return whether a number counts something: "two signatures", "signatures: 2"."""
+    before, after = _around(text, place, _BESIDE)
+    beside = terms(" ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
+    return max((closeness(term, word) for term in counted for word in beside), default=0.0)
+
+
+def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
+    """Return the whole words within some characters before and after a place."""
+    start, end = max(place[0] - reach, 0), min(place[1] + reach, len(text))
+    before, after = text[start : place[0]], text[place[1] : end]
+    return before.partition(" ")[2] if start else before, after.rpartition(" ")[0] if end < len(text) else after
+
+
+def _acts(act: str, text: str, place: Span) -> float:
+    """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R"."""
+    before, after = _around(text, place, _NEAR)
+    before, after = _CLAUSE.split(before)[-1], _CLAUSE.split(after)[0]
+    if any(closeness(act, word) for word in terms(after)):
+        return 1.0
+    if any(closeness(act, word) for word in terms(before)):
+        return 1.0 if _AGENT.search(before) else _ROLE_FIRST
+    return _HALF
+
+
+def _defines(question: Question, text: str) -> float:
+    """Return whether a statement begins with what the question asks about and then says what it is."""
+    opening = _OPENING.sub("", text, count=1)
+    meaning = places_of(Expression.MEANS, opening)
+    head = terms(opening[: meaning[0][0]]) if meaning else []
+    asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
+    named = sum(any(closeness(term, word) > 0 for word in head) for term in asked) / len(asked)
+    return 1.0 if named >= 1.0 and len(head) <= len(asked) + _LONGER_HEAD else _IN_PASSING

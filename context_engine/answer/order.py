@@ -1,0 +1,281 @@
+"""Who does what: what the modals and negations of a sentence govern, its subject, and the order of its words.
+
+Words may stand elsewhere in a paraphrase where a phrase moves as a whole with what introduces it, or as the agent of a
+passive. Otherwise a word in another place means another role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from context_engine.answer.clauses import Clause
+from context_engine.answer.quantities import Value
+from context_engine.answer.reading import CONTENT, Kind, Token, content_keys
+from context_engine.answer.values import Finding
+
+_GOVERNING: Final = {
+    Kind.NEGATION: 2, Kind.ONLY: 2, Kind.CONDITION: 3, Kind.EXCEPTION: 3, Kind.BOUND: 3,
+}  # fmt: skip
+"""How many words after it a token governs, for this comparison."""
+_MOST_PARTS: Final = 9
+_FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
+_DENIED_SUBJECT: Final = 8
+_LIMITS: Final = (Kind.BOUND, Kind.NEGATION, Kind.EXCEPTION, Kind.ONLY)
+_MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
+_MOBILE: Final = frozenset(_MAY_MOVE.split())
+"""What a phrase that may stand elsewhere in a sentence begins with."""
+
+
+def roles(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+    """Yield a finding where words of the sentence govern or do something else than in the clause.
+
+    Args:
+        claim: the sentence, read; its words, modals and conditions stand in the clause too.
+    """
+    yield from _governed(claim, clause.tokens)
+    yield from _moved(claim, clause.tokens)
+    yield from _swapped(claim, clause.tokens)
+
+
+def _governed(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+    """Yield the tokens that govern other words in the sentence than in the clause."""
+    several = len({token.key for token in own if token.kind is Kind.MODAL}) > 1
+    kinds = _GOVERNING | ({Kind.MODAL: 2} if several else {})
+    known = content_keys(own)
+    for place, token in enumerate(claim):
+        if token.kind not in kinds or token.key in _FREE_BOUNDS:
+            continue
+        governed = _after(claim, place, kinds[token.kind]) & known
+        others = [
+            _after(own, other, kinds[token.kind])
+            for other, counterpart in enumerate(own)
+            if counterpart.kind is token.kind and counterpart.key == token.key
+        ]
+        if governed and not any(governed & each for each in others):
+            yield Finding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
+
+
+def _after(tokens: Sequence[Token], place: int, most: int) -> frozenset[str]:
+    """Return the keys of the content that a token governs."""
+    if tokens[place].written == "no":
+        most = _DENIED_SUBJECT
+    content = [token.key for token in tokens[place + 1 :] if token.kind in CONTENT]
+    return frozenset(content[:most])
+
+
+def other_subject(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+    """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
+    subject, predicate = _divided(claim)
+    known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
+    for token in subject:
+        if token.kind in CONTENT and token.key not in known:
+            yield Finding("subject", f'the passage does not say this of "{token.written}"')
+    if clause.cells:
+        return
+    rules = [_divided(segment) for segment in segments(clause.own)]
+    if not predicate or not any(predicate_too for _, predicate_too in rules):
+        return
+    said, done = content_keys(subject), content_keys(predicate)
+    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    if subject and not said:
+        said = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
+    if content_keys(nearest) and not said & content_keys((*nearest, *also_done)):
+        yield Finding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _divided(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
+    """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
+    start = 0
+    for place, token in enumerate(tokens):
+        if token.kind is Kind.MODAL:
+            return tokens[start:place], tokens[place + 1 :]
+        if token.kind is Kind.BREAK and token.key not in ("and", "or"):
+            start = place + 1
+    return (), ()
+
+
+def segments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Return the parts of a sentence between its commas, coordinators and conditions."""
+    cuts = [place for place, token in enumerate(tokens) if token.kind is Kind.BREAK or token.kind is Kind.CONDITION]
+    return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
+
+
+def _moved(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+    """Yield a finding if words change their places in a way that changes who does what, or which value is whose.
+
+    The longest common order of words stays in place. Other common words may have moved with their preposition or
+    condition, to a comma, or as the agent of a passive.
+    """
+    if _is_passive(claim, own) or _is_passive(own, claim) or _is_ordered(claim, own):
+        return
+    kept = _common_order(claim, own)
+    places: dict[tuple[str, Value | None], list[int]] = {}
+    for place, token in enumerate(own):
+        if token.kind in CONTENT:
+            places.setdefault((token.key, token.value), []).append(place)
+    for place, token in enumerate(claim):
+        others = places.get((token.key, token.value)) if token.kind in CONTENT and place not in kept else None
+        if others and not any(_same_place(claim, place, own, other, kept) for other in others):
+            yield Finding("roles", f'"{token.written}" stands in another place than in the passage')
+
+
+def _is_ordered(claim: Sequence[Token], own: Sequence[Token]) -> bool:
+    """Return whether the common words of each part of the sentence stand in one order in the clause, in a part or
+    neighbouring parts that have its bounds and negations too.
+    """
+    parts = segments(own)
+    return all(_has_place(segment, parts, content_keys(own)) for segment in segments(claim))
+
+
+def _has_place(segment: Sequence[Token], parts: Sequence[Sequence[Token]], known: frozenset[str]) -> bool:
+    common = sum(token.kind in CONTENT and token.key in known for token in segment)
+    limits = {token.key for token in segment if token.kind in _LIMITS}
+    for width in range(1, min(len(parts), _MOST_PARTS) + 1):
+        for start in range(len(parts) - width + 1):
+            window = [token for part in parts[start : start + width] for token in part]
+            if len(_common_order(segment, window)) == common:
+                return limits <= {token.key for token in window}
+    return False
+
+
+def _same_place(claim: Sequence[Token], place: int, own: Sequence[Token], other: int, kept: frozenset[int]) -> bool:
+    """Return whether a word follows the same word, or may have moved with what introduces it."""
+    if _has_bound(claim[place]):
+        return True  # `_swapped` looks at its neighbours
+    intro, intro_too = _intro(claim, place), _intro(own, other)
+    if claim[place].kind is Kind.DATE and intro == intro_too:
+        return True
+    before, ends_phrase = _before(claim, place), _ends_phrase(claim, place, own, other, kept)
+    last = next((at for at in range(place - 1, -1, -1) if claim[at].kind in CONTENT), place)
+    follows = (last < place and last not in kept) or (ends_phrase and not before) or (intro and _recurs(before, own))
+    if intro == intro_too and before == _before(own, other) and follows:
+        return True
+    return (intro == intro_too and intro in _MOBILE and ends_phrase) or _is_genitive(claim, place, own, other)
+
+
+def _ends_phrase(claim: Sequence[Token], place: int, own: Sequence[Token], other: int, kept: frozenset[int]) -> bool:
+    """Return whether the moved words from a place on stand together in both, to the end of a phrase of the clause."""
+    while other + 1 < len(own) and own[other + 1].kind in CONTENT:
+        if place + 1 == len(claim) or place + 1 in kept or claim[place + 1].key != own[other + 1].key:
+            return False
+        place, other = place + 1, other + 1
+    return True
+
+
+def _is_genitive(claim: Sequence[Token], place: int, own: Sequence[Token], other: int) -> bool:
+    """Return whether "the Officer's consent" and "the consent of the Officer" say the same of a word."""
+    return _owner(own, other) == _before(claim, place) != "" == _intro(claim, place) or (
+        _owner(claim, place) == _before(own, other) != "" == _intro(own, other)
+    )
+
+
+def _owner(tokens: Sequence[Token], place: int) -> str:
+    """Return the key of the last word of the phrase that follows a word and "of"; empty without one."""
+    out = ""
+    if place + 1 < len(tokens) and tokens[place + 1].key == "of":
+        for token in tokens[place + 2 :]:
+            if token.kind not in CONTENT:
+                break
+            out = token.key
+    return out
+
+
+def _recurs(key: str, tokens: Sequence[Token]) -> bool:
+    return sum(token.key == key for token in tokens) > 1
+
+
+def _has_bound(token: Token) -> bool:
+    return token.value is not None and token.value.bound != ""
+
+
+def _before(tokens: Sequence[Token], place: int) -> str:
+    """Return the key of the content before a place, up to a comma or coordinator."""
+    for token in reversed(tokens[:place]):
+        if token.kind is Kind.BREAK:
+            return ""
+        if token.kind in CONTENT:
+            return token.key
+    return ""
+
+
+def _intro(tokens: Sequence[Token], place: int) -> str:
+    """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
+    for before in reversed(tokens[:place]):
+        if before.key in ("it", "one", "be") or before.written == "no":
+            continue
+        if before.kind is Kind.BREAK:
+            return "^"
+        return "" if before.kind in (*CONTENT, Kind.MODAL, Kind.NEGATION) else before.key
+    return "^"
+
+
+def _swapped(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+    """Yield a finding if a value stands in the part of the sentence that belongs to another value of its unit."""
+    stated = [(token.value, _neighbours(own, place)) for place, token in enumerate(own) if token.value]
+    for place, token in enumerate(claim):
+        if not token.value:
+            continue
+        near = _neighbours(claim, place)
+        its = max((len(near & keys) for value, keys in stated if value == token.value), default=0)
+        for value, keys in stated:
+            if value != token.value and _unit(value) == _unit(token.value) and len(near & keys) > its:
+                yield Finding("value", f'"{token.written}" is said of something else than in the passage')
+
+
+def _unit(value: Value) -> tuple[str, str]:
+    return value.unit.split(" ")[-1], value.currency
+
+
+def _neighbours(tokens: Sequence[Token], place: int) -> frozenset[str]:
+    """Return the keys of the content between the breaks around a place."""
+    start = next((at for at in range(place, -1, -1) if tokens[at].kind is Kind.BREAK), -1)
+    end = next((at for at in range(place, len(tokens)) if tokens[at].kind is Kind.BREAK), len(tokens))
+    return content_keys([token for token in tokens[start + 1 : end] if not token.value])
+
+
+def _common_order(claim: Sequence[Token], own: Sequence[Token]) -> frozenset[int]:
+    """Return the places in the sentence of a longest common subsequence of content."""
+    first = [place for place, token in enumerate(claim) if token.kind in CONTENT]
+    second = [token for token in own if token.kind in CONTENT]
+    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for row, place in enumerate(first):
+        token, above, here = claim[place], lengths[row], lengths[row + 1]
+        for column, other in enumerate(second):
+            if token.key == other.key and token.value == other.value:
+                here[column + 1] = above[column] + 1
+            else:
+                here[column + 1] = max(above[column + 1], here[column])
+    out: list[int] = []
+    row, column = len(first), len(second)
+    while row and column:
+        if lengths[row][column] == lengths[row - 1][column]:
+            row -= 1
+        elif lengths[row][column] == lengths[row][column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            out.append(first[row])
+    return frozenset(out)
+
+
+def _is_passive(passive: Sequence[Token], active: Sequence[Token]) -> bool:
+    """Return whether an agent ("by the Board") of one text alone is a subject of the other, before its act."""
+    if _agents(active):
+        return False
+    keys = [token.key for token in active]
+    for place in _agents(passive):
+        agent = passive[place].key
+        acts = [each.key for each in passive[:place] if each.key in keys and each.kind in CONTENT]
+        if agent in keys and any(keys.index(agent) < keys.index(act) for act in acts):
+            return True
+    return False
+
+
+def _agents(tokens: Sequence[Token]) -> list[int]:
+    """Return the places of words after "by"."""
+    return [
+        place
+        for place, token in enumerate(tokens)
+        if place and tokens[place - 1].key == "by" and token.kind in (Kind.WORD, Kind.SIDE)
+    ]

@@ -1,0 +1,136 @@
+"""Composes a recorded answer again from its record alone: same context, same sentences, same verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from context_engine.answer.answering import extracted
+from context_engine.answer.evidence import evidence_of
+from context_engine.answer.record import sentence_words
+from context_engine.answer.values import Evidence, Sentence
+from context_engine.answer.writing import Judge, checked
+from context_engine.audit.review.account import account_of
+from context_engine.audit.review.replay import FirstDifference, first_difference
+from context_engine.audit.review.stored import find_record, ledger_pseudonyms, recorded_result
+from context_engine.core.context import from_result
+from context_engine.core.models import Context, SearchResult
+from context_engine.core.protocols import Mask, TokenCounter
+from context_engine.core.text import content_sha256
+from context_engine.errors import AuditError, ContextEngineError, InvalidRequest
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerReplay:
+    """The outcome of a replay.
+
+    Attributes:
+        sentences: number of recorded sentences.
+        difference: the first difference of the sentences, their quotes and verdicts; None if there is none.
+        explanation: why they could not be compared or differ, for people; "" if they are identical.
+    """
+
+    answer_id: str
+    search_id: str
+    identical: bool
+    sentences: int
+    difference: FirstDifference | None = None
+    explanation: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {
+            "kind": "answer",
+            "answer_id": self.answer_id,
+            "search_id": self.search_id,
+            "identical": self.identical,
+            "sentences": self.sentences,
+            "difference": None if self.difference is None else self.difference._asdict(),
+            "explanation": self.explanation,
+        }
+
+
+def replay_answer(
+    ledger: Ledger,
+    record_id: str,
+    *,
+    query: str | None = None,
+    counter: Callable[[str], TokenCounter],
+    mask: Mask | None = None,
+) -> AnswerReplay:
+    """Return whether a recorded answer follows from its record: no source and no model is called.
+
+    Args:
+        query: the question, if only its digest was recorded.
+        counter: returns the token counter of a name.
+        mask: the mask of the domain, if it masks contexts.
+
+    Raises:
+        RecordNotFound: the answer or its search is no longer in the ledger.
+        InvalidRequest: the record is not of an answer.
+        QueryNotRecorded: only a digest of the question was recorded, and `query` is missing or another.
+        AuditError: something needed is missing, erased or unreadable.
+    """
+    record = find_record(ledger, record_id)
+    account = account_of(record.entry, record.index, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
+    entry, words = account.entry, account.answer
+    if entry["kind"] != "answer":
+        raise InvalidRequest(f"record {record_id} is of kind {entry['kind']}, not of an answer")
+    if words is None:
+        raise AuditError(f"answer {record_id} cannot be composed again: {account.question_missing}")
+    search_id = str(entry["search"])
+    result = recorded_result(ledger, search_id, find_record(ledger, search_id).entry, query)
+    recorded = list(words["sentences"])
+
+    def outcome(difference: FirstDifference | None, explanation: str) -> AnswerReplay:
+        return AnswerReplay(
+            answer_id=record_id,
+            search_id=search_id,
+            identical=not explanation,
+            sentences=len(recorded),
+            difference=difference,
+            explanation=explanation,
+        )
+
+    try:
+        context = _context(entry["context"], result, counter, mask)
+    except ContextEngineError as error:
+        return outcome(None, f"its context cannot be made again: {error}")
+    if content_sha256(context.text) != entry["context"]["sha256"]:
+        return outcome(None, "the context that is made again is another one; 'audit replay' of the search tells more")
+    evidence = evidence_of(result, context)
+    again = [sentence_words(sentence, evidence) for sentence in _again(words, entry, result, evidence)]
+    difference = first_difference(recorded, again, "sentences")
+    return outcome(difference, "" if difference is None else "the same rules now give another sentence or verdict")
+
+
+def _context(
+    made: Mapping[str, Any], result: SearchResult, counter: Callable[[str], TokenCounter], mask: Mask | None
+) -> Context:
+    return from_result(
+        result,
+        counter=counter(made["counter"]),
+        budget=made["budget"],
+        form=made["form"],
+        nonce=made["nonce"],
+        mask=mask,
+    )
+
+
+def _again(
+    words: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    result: SearchResult,
+    evidence: Sequence[Evidence],
+) -> list[Sentence]:
+    """Return the sentences that the record gives: those of the model's text checked again, or extracted again."""
+    if words.get("written") is not None and entry["mode"] == "model":
+        judge = words.get("judge")
+        return list(checked([words["written"]], evidence, None if judge is None else Judge(**judge)))
+    if not words["sentences"]:
+        return []
+    return list(extracted(result, evidence).sentences)

@@ -1,0 +1,218 @@
+"""What a question asks for: a duration, an amount, a role, a rule ..., and the words that say of what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from context_engine.answer.bands import Quantity, quantities
+from context_engine.answer.expressions import Expression
+from context_engine.core.text import stems, term_weights, terms
+
+_E = Expression
+_TIME: Final = r"(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|time|notice|inactivity)"
+_PERIODS: Final = (
+    r"(?:(?:retention|notice|grace|waiting|cooling[- ]off|testing|holding|validity) )?"
+    r"(?:period|duration|deadline|time-?out|time limit|response time|recovery time|cut[- ]off|interval|lifetime|sla|rto"
+    r"|rpo|term)"
+)
+_SUMS: Final = (
+    r"(?:amount|fee|cost|price|limit|threshold|haircut|rate|percentage|budget|salary|fine|penalty|premium|charge"
+    r"|tolerance|cap|notional|size|value|maximum|minimum|loss|appetite)"
+)
+_POSTS: Final = (
+    r"(?:team|person|people|role|department|committee|body|officer|function|unit|group|manager|authority|executive|desk"
+    r"|(?:\w+ )?approvers?|owner|regulator|supervisor|company|firm)"
+)
+_SITES: Final = r"(?:building|folder|system|country|location|place|room|office|city|region|site|database|register)"
+_AUXILIARY: Final = (
+    r"(?:may|must|can|could|should|shall|will|would|do|does|did|is|are|was|were|has|have|am|need|cannot|can't|isn't"
+    r"|aren't|don't)"
+)
+_ANYONE: Final = r"(?:i|we|you|one|someone|somebody|people|employees|staff|users?)"
+
+
+class Want(NamedTuple):
+    """A kind of question.
+
+    Attributes:
+        name: as `Extraction.wants` names it.
+        asked: what is looked for, in words for people.
+        form: recognises the question; its match is cut out of the words that are looked for.
+        holds: expressions of which an answer has one, the most telling first.
+        strict: whether a statement without such an expression is no answer.
+    """
+
+    name: str
+    asked: str
+    form: re.Pattern[str]
+    holds: tuple[Expression, ...]
+    strict: bool
+
+
+def _want(name: str, asked: str, form: str, *holds: Expression, strict: bool = True) -> Want:
+    return Want(name, asked, re.compile(form, re.IGNORECASE), holds, strict)
+
+
+_KINDS: Final = (
+    _want(
+        "duration",
+        "how often",
+        r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b",
+        _E.FREQUENCY,
+    ),
+    _want(
+        "number",
+        "a number",
+        r"\bhow (?:long|short|large|big|high|deep|wide) (?:must|should|shall|can|may|do|does|is|are)\b(?=.*\bbe\W*$)",
+        _E.NUMBER,
+    ),
+    _want(
+        "duration",
+        "a duration",
+        r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
+        rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) {_TIME}\b"
+        rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b",
+        _E.DURATION,
+    ),
+    _want(
+        "duration",
+        "a duration",
+        rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)",
+        _E.DURATION,
+        _E.FREQUENCY,
+    ),
+    _want(
+        "number",
+        "a number",
+        r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
+        r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)",
+        _E.NUMBER,
+    ),
+    _want(
+        "amount",
+        "an amount",
+        rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)",
+        _E.AMOUNT,
+        _E.NUMBER,
+    ),
+    _want(
+        "role",
+        "a role or a body",
+        rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b",
+        _E.ROLE,
+        _E.PARTY,
+    ),
+    _want("date", "a date", r"\b(?:on |from |since )?(?:what|which) (?:date|day|year|month)\b", _E.DATE),
+    _want(
+        "date",
+        "a time or an occasion",
+        r"^\W*when\b(?!.*\bcounts? as\b)|\bat what (?:time|point|stage)\b",
+        _E.DATE,
+        _E.DURATION,
+        _E.FREQUENCY,
+        _E.OCCASION,
+    ),
+    _want(
+        "reason",
+        "a reason",
+        r"\bwhy\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
+        _E.REASON,
+        strict=False,
+    ),
+    _want(
+        "steps",
+        "steps",
+        rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
+        rf"|\bwhat (?:should|must|do|does|shall|can) (?=.{{1,40}}? do\b)"
+        r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?",
+        _E.STEP,
+        strict=False,
+    ),
+    _want("rule", "a rule", rf"^\W*(?:so )?{_AUXILIARY}\b(?: (?:it|i|we|you|one|there))?\b", _E.RULE, strict=False),
+    _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
+    _want("list", "a list", r"\b(?:which|what)\b.*\b(?:include|contain|consist of|comprise)\b", strict=False),
+    _want(
+        "definition",
+        "a definition",
+        r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
+        r"|\bwhat does\b(?=.{1,80}\b(?:mean|stand for)\b)|\b(?:define|definition of|meaning of)\b"
+        r"|\bwhen does\b(?=.*\bcounts? as\b)",
+        _E.MEANS,
+        strict=False,
+    ),
+    _want("list", "a list", r"\b(?:which|list|name)\b|\bwhat (?:are|kinds?|types?|sorts?)\b", strict=False),
+    _want("fact", "a statement", r"^\W*(?:what|which|how)\b(?:'s| is| are| does| do)?", strict=False),
+    _want("duration", "a duration", rf"^(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
+    _want("amount", "an amount", rf"^(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
+)
+"""The kinds of questions; the first that recognises a question names it. The last two are for bare keywords."""
+
+_FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)
+_ASKS: Final = re.compile(
+    r"\b(?:allowed|permitted|permissible|ok|okay|have to|has to|had to|ever|there|mean|stands? for|as a minimum"
+    r"|at least|at most|whether|neither|nor|either|must|may|needs?|no|not|unless|except|if|one|away|sure|really|still"
+    r"|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
+    re.IGNORECASE,
+)
+_HYPHENED: Final = re.compile(r"(?<=\d)-(?=[a-z])")  # "5-year" is a number with its unit, no code
+_COUNTED: Final = re.compile(
+    r"\bhow many ((?:[\w-]+ ){0,2}?[\w-]+?)"
+    r"(?= (?:of|must|may|can|do|does|did|are|is|has|have|lock|will|should|sit)\b|\W*$)"
+)
+_GENERAL: Final = """
+    employee employees staff people person user users company firm bank organisation organization business work
+    thing things case cases kind type types way use used using make made get gets got take takes taken give given
+    put go goes come become happen happens want new old good system systems information process procedure rule rules
+    requirement require minimum maximum number amount value time date day days own our usual usually normal general
+    certain first last look looks like carry carries carried place say says said tell told ask asked call called let
+    know set act stay valid prepared due count counts
+"""
+_LIGHT: Final = frozenset(stems(_GENERAL.split()))
+LIGHT: Final = 0.35
+"""Weight of a word that many sentences of a policy could hold; a word that names something weighs 1."""
+
+
+class Question(NamedTuple):
+    """A question as it is looked for.
+
+    Attributes:
+        text: on one line.
+        weights: its search terms and their weights, (0, 1].
+        act: the first of these terms in the question; of a question with "who", what somebody does.
+        counted: terms of what is counted ("how many approvals"); an answer has its number beside one of them.
+        quantities: numbers with units; a row of a table for another band is no answer.
+    """
+
+    text: str
+    want: Want
+    weights: Mapping[str, float]
+    act: str
+    counted: frozenset[str]
+    quantities: tuple[Quantity, ...]
+
+
+def read_question(text: str, language: str = "en") -> Question:
+    """Return what a question asks for.
+
+    Args:
+        language: ISO 639-1; the kind of a question is recognised in English alone, others ask for a "fact".
+
+    >>> read_question("How long are call recordings kept?").want.name
+    'duration'
+    """
+    plain = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
+    kinds = _KINDS if language == "en" else ()
+    want = next((kind for kind in kinds if kind.form.search(plain)), _FACT)
+    rest = _ASKS.sub(" ", want.form.sub(" ", plain, count=1))
+    weights = term_weights(rest) or term_weights(plain)
+    counted = _COUNTED.search(plain.casefold()) if want.name == "number" else None
+    return Question(
+        plain,
+        want,
+        {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
+        next(iter(terms(rest)), ""),
+        frozenset(terms(counted[1])) if counted else frozenset(),
+        quantities(plain),
+    )

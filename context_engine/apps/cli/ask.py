@@ -1,0 +1,136 @@
+"""`context-engine ask`: an answer, sentence by sentence, each with its passage."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from context_engine.apps.cli.app import NOT_ANSWERED
+from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_acting, with_location
+from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
+from context_engine.apps.cli.search.places import Places
+from context_engine.apps.cli.search.result_table import beside_the_answer
+from context_engine.apps.cli.words import document_name, heading, joined, location, tier_text
+
+if TYPE_CHECKING:
+    from context_engine.answer.answering import Answer
+    from context_engine.answer.values import Sentence
+    from context_engine.core.models import RankedChunk
+
+_NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
+_VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
+EPILOG: Final = """\b
+Examples:
+  context-engine ask "How soon is a loss above USD 10,000 reported?" --domain ORM
+  context-engine ask "May a desk trade before the NPA is approved?" -d NPA --as-of 2025-06-30
+  context-engine ask "Who approves a new product?" -d NPA --json | jq '.sentences[].quotes'
+  context-engine ask "Who approves a new product?" -d NPA --no-model
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("question")
+@with_search
+@click.option("--no-model", is_flag=True, help="Quote sentences only, even if a chat model is configured.")
+@click.option(
+    "--unsupported",
+    type=click.Choice(["show", "mark", "withhold", "refuse"]),
+    help="Treat sentences of a model that their passages do not support like this, if no looser than configured.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")
+@click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
+@click.option("--request-id", metavar="ID", help="Return your own id of this call in the answer.")
+@with_acting
+@with_location
+def ask(question: str, location: ConfigLocation, **options: Any) -> None:
+    """Answer a question with sentences that show their passages, or say why there is no answer.
+
+    QUESTION is a question in words; "-" reads it from stdin. Without a chat model the sentences are quoted from the
+    passages. With one, each sentence is checked against the passages that it cites, and what they do not support is
+    left out. Exit code: 0 answered, 3 answered but a source failed, 4 no answer, 2 usage or configuration, 1 failure.
+    """
+    request_to = request_of(from_stdin() if question == "-" else question, {**options, **_NOT_OPTIONS})
+    context = open_context(location, domain=options["domain"], one_domain=True)
+    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
+    from context_engine.answer.answering import last_of
+    from context_engine.answer.asking import answerer_of
+    from context_engine.answer.contract import response_of
+    from context_engine.service.deployment import open_deployment
+    from context_engine.wiring.audit import close_writers
+
+    with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
+        answerer = answerer_of(deployment, request, use_model=not options["no_model"], policy=options["unsupported"])
+        answer = last_of(answerer.stream(request))
+    if options["as_json"]:
+        print_json(response_of(answer, demo=context.demo).model_dump_json())
+    else:
+        print_answer(out(), answer, Places(answer.result, context.base))
+    for sentence in close_writers():
+        note(f"warning: {sentence}", style="yellow")
+    refused = answer.refusal is not None
+    click.get_current_context().exit(NOT_ANSWERED if refused else outcome_code(answer.result))
+
+
+def print_answer(console: Console, answer: Answer, places: Places) -> None:
+    """Print the sentences, the disagreements and the cited passages of an answer, or why there is none."""
+    from context_engine.answer.text import cited, conflict_text
+
+    if answer.refusal is not None:
+        show(console, Text(clean(answer.refusal.message), "bold"))
+    for sentence in answer.shown:
+        _print_sentence(console, sentence, quoted=answer.mode == "extractive")
+    for conflict in answer.conflicts:
+        show(console, Text(clean(f"\n{conflict_text(conflict)}"), "yellow"))
+    passages = [(citation.label, citation.chunk_ids) for citation in cited(answer)]
+    if passages:
+        show(console, Text("\nPassages found:" if answer.refusal is not None else ""))
+    chunks = {(chunk.source_id, chunk.chunk_id): chunk for chunk in answer.result.chunks}
+    for citation in cited(answer):
+        best = min((chunks[citation.source_id, key] for key in citation.chunk_ids), key=lambda chunk: chunk.rank)
+        show(console, _passage(citation.label, best, places))
+    console.print()
+    for line in beside_the_answer(answer.result):
+        show(console, line)
+    show(console, _summary(answer))
+
+
+def _print_sentence(console: Console, sentence: Sentence, *, quoted: bool) -> None:
+    line = Text(clean(sentence.text)).append(clean(f" {''.join(sentence.labels)}"), "dim")
+    if sentence.verdict.value in _VERDICTS:
+        line.append(f" {sentence.verdict}", _VERDICTS[sentence.verdict.value])
+    show(console, line)
+    for finding in sentence.findings:
+        show(console, Text(clean(f"  {finding.detail}"), "yellow"))
+    if not quoted:
+        for quote in sentence.quotes:
+            show(console, Text(clean(f"  {quote.label} “{' '.join(quote.text.split())}”"), "dim"))
+
+
+def _passage(label: str, chunk: RankedChunk, places: Places) -> Text:
+    """Return a line about a passage: label, document, section, place, tier, link."""
+    name, title = document_name(chunk.chunk, chunk.chunk_id)
+    names = dict.fromkeys(filter(None, (name, title, heading(chunk.chunk))))
+    path = chunk.chunk.path
+    place = ", ".join(filter(None, (path, location(chunk.chunk))))
+    link = places.link(chunk)
+    first, *more = [Text(clean(name)) for name in names]
+    parts = [*more, Text(clean(place), f"link {link}" if link else ""), tier_text(chunk.authority_tier)]
+    return joined([Text(label, "dim").append(" ").append(first), *(part for part in parts if part.plain)])
+
+
+def _summary(answer: Answer) -> Text:
+    count = len(answer.shown)
+    withheld = len(answer.sentences) - count
+    parts = [
+        "refused" if answer.refusal is not None else "answered",
+        f"written by {answer.written.model}" if answer.mode == "model" and answer.written else "quoted",
+        *([f"{withheld} not supported and left out"] if withheld else []),
+        *([f"answer {answer.answer_id}"] if answer.answer_id else []),
+        f"search {answer.result.search_id}",
+    ]
+    return Text(clean(" · ".join(parts)), "dim")

@@ -1,0 +1,157 @@
+"""Answers: `/api/v1/rag/answer`, as JSON or as a stream, and the OpenAI chat API, whose models are the domains."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
+from context_engine.answer.chat import (
+    ChatCompletion,
+    ChatRequest,
+    ModelList,
+    chat_chunks,
+    chat_completion,
+    chat_question,
+    models_of,
+)
+from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, event_json, event_name
+from context_engine.apps.server.events import Stopped, sse, streamed
+from context_engine.apps.server.problems import Problem, may_answer
+from context_engine.apps.server.service import Service, request_id_of, service_of
+from context_engine.apps.server.slots import Turn
+from context_engine.core.models import Caller
+from context_engine.service.callers import Authenticated
+from context_engine.service.contract.comparison import ComparisonAnswer
+from context_engine.service.contract.rag import RAGQueryRequest
+from context_engine.service.deployment import Deployment
+
+router = APIRouter(tags=["answers"])
+_PROBLEMS: Final = may_answer(401, 404, 409, 422, 500, 502, 503)
+_CALLER: Final = Caller(app="rag-api")
+_CHAT: Final = Caller(app="chat-api")
+_STREAM: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+@router.post(
+    "/api/v1/rag/answer",
+    summary="Answer a question",
+    response_model=AnswerResponse,
+    responses={**_PROBLEMS, **_STREAM},
+)
+async def answer(request: Request, body: AnswerRequest) -> Response:
+    """Answer from the passages of a search; every sentence shows its quotes, and unsupported ones are left out.
+
+    With `stream` the answer comes as server-sent events: `start` with the passages, `sentence` for each checked
+    sentence, `end` with the whole answer, or `error` with a problem.
+    """
+    service, request_id = service_of(request), request_id_of(request)
+    turn = _turn(service, body.domain)
+    if not body.stream:
+
+        def work(deployment: Deployment, caller: Authenticated) -> AnswerResponse:
+            return answer_question(deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id)
+
+        return await service.json(request, work, turn)
+
+    def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
+        made = answer_events(
+            deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id, stopped=stopped
+        )
+        for number, event in enumerate(made, start=1):
+            yield sse(event_name(event), number, event_json(event, demo=deployment.demo))
+
+    return await streamed(service, request, events, turn, lambda problem: sse("error", 0, problem.model_dump_json()))
+
+
+@router.post(
+    "/api/v1/rag/check",
+    summary="Check the sentences of an answer",
+    response_model=AnswerResponse,
+    responses=may_answer(401, 410, 422, 500, 503),
+)
+async def check(request: Request, body: CheckRequest) -> Response:
+    """Check an answer that a model of yours wrote from the context of a search, and record it with its verdicts."""
+
+    def work(deployment: Deployment, caller: Authenticated) -> AnswerResponse:
+        return check_given(deployment, body, principal=caller.principal)
+
+    return await service_of(request).json(request, work)
+
+
+@router.post(
+    "/api/chat/compare",
+    summary="Compare an answer with the baseline's",
+    response_model=ComparisonAnswer,
+    responses=_PROBLEMS,
+)
+async def compare(request: Request, body: RAGQueryRequest) -> Response:
+    """Answer twice, from the ranked passages and from the baseline: the two answers stand in `choices`."""
+    service, request_id = service_of(request), request_id_of(request)
+
+    def work(deployment: Deployment, caller: Authenticated) -> ComparisonAnswer:
+        return compared_answers(deployment, body, principal=caller.principal, caller=_CHAT, request_id=request_id)
+
+    return await service.json(request, work, _turn(service, body.domain))
+
+
+@router.post(
+    "/v1/chat/completions",
+    summary="Answer, for chat clients",
+    response_model=ChatCompletion,
+    responses={**_PROBLEMS, **_STREAM},
+)
+async def chat_completions(request: Request, body: ChatRequest) -> Response:
+    """The OpenAI chat API: `model` is a domain, or `domain:persona`; the last user message is the question."""
+    service, request_id, asked = service_of(request), request_id_of(request), chat_question(body)
+    turn = _turn(service, asked.domain)
+    now = int(time.time())
+    if not body.stream:
+
+        def work(deployment: Deployment, caller: Authenticated) -> ChatCompletion:
+            given = answer_question(deployment, asked, principal=caller.principal, caller=_CHAT, request_id=request_id)
+            return chat_completion(given, body, now)
+
+        return await service.json(request, work, turn)
+
+    def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
+        made = answer_events(
+            deployment, asked, principal=caller.principal, caller=_CHAT, request_id=request_id, stopped=stopped
+        )
+        yield from chat_chunks(made, body, now, demo=deployment.demo)
+
+    return await streamed(service, request, events, turn, _chat_failure)
+
+
+@router.get("/v1/models", summary="List the domains as models", response_model=ModelList, responses=may_answer(401))
+async def chat_models(request: Request) -> Response:
+    """The OpenAI list of models: the domains that the caller may search, alone and with each persona."""
+    return await service_of(request).json(request, lambda deployment, caller: models_of(deployment, caller.principal))
+
+
+def chat_problem(problem: Problem, headers: Mapping[str, str]) -> Response:
+    """Return a problem as chat clients read it."""
+    return JSONResponse(_chat_error(problem), problem.status, headers=dict(headers))
+
+
+def _chat_error(problem: Problem) -> dict[str, object]:
+    detail = " ".join(
+        part if part.endswith((".", "?")) else f"{part}." for part in (problem.detail, problem.mend) if part
+    )
+    return {"error": {"message": detail, "type": problem.code, "code": problem.code, "param": None}}
+
+
+def _chat_failure(problem: Problem) -> str:
+    return f"data: {json.dumps(_chat_error(problem))}\n\ndata: [DONE]\n\n"
+
+
+def _turn(service: Service, domain: str | None) -> Turn:
+    settings = service.settings
+    return Turn(domain=domain, patience_s=min(settings.deadline_s, settings.server_max_wait_s))

@@ -1,0 +1,247 @@
+"""The check of a sentence against the passages that it cites: what is supported, and each rule by which it is not."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_engine.answer.check import check
+from context_engine.answer.values import Evidence, Sentence, Verdict
+
+LIMITS = "The exposure of the desk shall not exceed 5 % of its assets. The Board may waive this limit for 30 days."
+RULE = "The Event Owner must open an investigation within 2 Business Days of Discovery and record it in the Register."
+TABLE = """\
+| Rating | Head of Risk | FCAA |
+|---|---|---|
+| High | 8 hours | 3 business days |
+| Severe | 1 hour | 24 hours |
+"""
+CHANNEL = "The online channel of the desk is marketing and does not count."
+LIST = """\
+A bank shall not:
+(a) lend to a director; or
+(b) waive a fee, if the Board has not agreed.
+"""
+RECORD = (
+    "Limit monitor: Rates desk\nlimit amount: 4500000\nused amount: 4260000\nlimit currency: USD\nstatus colour: amber"
+)
+
+
+def passage(text: str, label: str = "[1]", headings: Sequence[str] = ()) -> Evidence:
+    return Evidence(label, "sops", f"chunk{label}", text, tuple(headings), int(label[1:-1]), None, None, None)
+
+
+def checked(sentence: str, *texts: str, quotes: Sequence[str] = (), headings: Sequence[str] = ()) -> Sentence:
+    evidence = {f"[{place}]": passage(text, f"[{place}]", headings) for place, text in enumerate(texts, start=1)}
+    return check(sentence, list(evidence), evidence, quotes)
+
+
+def codes(sentence: Sentence) -> set[str]:
+    return {finding.code for finding in sentence.findings}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("Within two business days of Discovery, the Event Owner must open an investigation.", RULE),
+        ("An investigation must be opened by the Event Owner within 2 Business Days of Discovery.", RULE),
+        (
+            "According to the policy, the Event Owner shall open an investigation within 2 Business Days of Discovery.",
+            RULE,
+        ),
+        ("The exposure of the desk must not exceed five per cent of its assets.", LIMITS),
+        ("The desk pays EUR 1m.", "The desk pays 1,000,000 euros."),
+        ("The desk pays at least 5 days before launch.", "The desk pays no less than five days prior to launch."),
+        ("It ends on 2026-03-01.", "It ends on 1 March 2026."),
+        ("The Board must keep records.", "If a fee is due, the Board pays it; the Board must keep records."),
+        ("The limit applies if the Board agrees.", "If the Board agrees, the limit applies."),
+        (
+            "The Chief Officer's consent is needed for closure.",
+            "The consent of the Chief Officer is needed for closure.",
+        ),
+        ("No member may trade.", "A member may not trade."),
+        ("A Severe event goes to the FCAA within 24 hours.", TABLE),
+        ("The limit amount of the Rates desk is USD 4.5 million.", RECORD),
+        ("A bank must not lend to a director.", LIST),
+    ],
+)
+def test_a_sentence_in_other_words_is_supported(sentence: str, text: str) -> None:
+    assert checked(sentence, text).verdict is Verdict.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "code"),
+    [
+        ("The exposure of the desk shall not exceed 7 % of its assets.", LIMITS, "number"),
+        ("The exposure of the desk shall not exceed 5 basis points of its assets.", LIMITS, "unit"),
+        ("The Board may waive this limit for 30 business days.", LIMITS, "unit"),
+        ("The desk pays USD 1m.", "The desk pays 1,000,000 euros.", "currency"),
+        ("It ends on 2 March 2026.", "It ends on 1 March 2026.", "date"),
+        ("See Rule 4.2.2 for the list.", "See Rule 4.2.1 for the list.", "reference"),
+        ("The exposure of the desk shall exceed 5 % of its assets.", LIMITS, "negation"),
+        ("The Board may not waive this limit for 30 days.", LIMITS, "negation"),
+        ("The Board must waive this limit for 30 days.", LIMITS, "modal"),
+        ("The Event Owner opens an investigation within 2 Business Days of Discovery.", RULE, "modal"),
+        ("The desk pays at most 5 days before launch.", "The desk pays at least 5 days before launch.", "bound"),
+        ("The desk pays 5 days before launch.", "The desk pays at least 5 days before launch.", "bound"),
+        ("The desk pays after launch.", "The desk pays before launch.", "bound"),
+        ("The limit applies.", "If the Board agrees, the limit applies.", "condition"),
+        ("The limit applies unless the Board agrees.", "The limit applies if the Board agrees.", "condition"),
+        ("The limit applies if the desk pays.", "The limit applies if the Board agrees.", "condition"),
+        ("No issuer may exceed the limit.", "No issuer other than a government may exceed the limit.", "exception"),
+        ("The Board may lower a rating.", "Only the Board may lower a rating.", "only"),
+        ("The Board rejects the limit of the desk.", "The Board approves the limit of the desk.", "opposite"),
+        ("Unauthorised trades are closed daily.", "Authorised trades are closed daily.", "negation"),
+        ("Records go to Group Compliance daily.", "Records go to Group Finance daily.", "name"),
+        ("The trader shall approve the manager.", "The manager shall approve the trader.", "roles"),
+        ("The trader shall hold records for 2 years.", "The manager shall hold records for 2 years.", "subject"),
+        ("It must keep records of trades.", "The desk must keep records of trades.", "subject"),
+        ("It may reach 85 % in London, and 60 % in Paris.", "It may reach 60 % in London, and 85 % in Paris.", "value"),
+        ("A rule of 5 days and 3 years applies.", "A rule of 3 days and 5 years applies.", "unit"),
+        ("A High event goes to the FCAA within 24 hours.", TABLE, "row"),
+        ("A Severe event goes to the FCAA within 1 hour.", TABLE, "number"),
+        ("The limit amount of the Rates desk is EUR 4.5 million.", RECORD, "currency"),
+        ("A bank may lend to a director.", LIST, "negation"),
+        ("The online channel of the desk is marketing and does count.", CHANNEL, "negation"),
+        ("A bank must not waive a fee.", LIST, "condition"),
+    ],
+)
+def test_a_sentence_that_says_something_else_is_not_supported(sentence: str, text: str, code: str) -> None:
+    result = checked(sentence, text)
+    assert result.verdict is not Verdict.SUPPORTED
+    assert code in codes(result)
+
+
+def test_what_is_left_out_is_partly_supported() -> None:
+    result = checked(
+        "The desk keeps records of trades in green paper folders downstairs.", "The desk keeps records of trades."
+    )
+    assert result.verdict is Verdict.PARTLY
+    assert codes(result) == {"coverage"}
+
+
+def test_coverage_is_the_share_of_the_information() -> None:
+    # desk, keep, record, paper: three of four words, each in the only passage or in none, so of equal weight
+    assert checked("The desk keeps paper records.", "The desk keeps records.").coverage == 0.75
+
+
+def test_a_sentence_without_labels_is_uncited() -> None:
+    assert check("The limit is 5 %.", [], {"[1]": passage(LIMITS)}).verdict is Verdict.UNCITED
+
+
+def test_an_unknown_label_is_found_first() -> None:
+    result = check("The limit is 5 %.", ["[1]", "[9]"], {"[1]": passage("The limit is 5 %.")})
+    assert (result.verdict, codes(result)) == (Verdict.UNSUPPORTED, {"unknown_label"})
+
+
+def test_a_quote_must_stand_in_a_cited_passage_white_space_and_typography_apart() -> None:
+    text = "The “limit” is\n5\u00a0% of assets. It binds."
+    assert (
+        checked('The "limit" is 5 % of assets.', text, quotes=['The "limit" is 5 % of assets']).verdict == "supported"
+    )
+    assert codes(checked("The limit is 5 % of assets.", text, quotes=["The limit is 7 %"])) == {"quote_not_found"}
+
+
+def test_a_quote_that_stops_before_the_exception_does_not_hide_it() -> None:
+    text = "A trader may deal for himself, except in the products of his desk."
+    assert "exception" in codes(
+        checked("A trader may deal for himself.", text, quotes=["A trader may deal for himself"])
+    )
+
+
+def test_a_subject_of_one_passage_and_a_predicate_of_another_make_no_supported_sentence() -> None:
+    assert checked(
+        "Group Finance must close the desk.", "Group Finance must keep records.", "The Board must close the desk."
+    ).verdict == (Verdict.UNSUPPORTED)
+
+
+def test_a_sentence_that_says_two_things_rests_on_two_passages() -> None:
+    result = checked(
+        "The Board must close the desk, and Group Finance must keep records.",
+        "Group Finance must keep records.",
+        "The Board must close the desk.",
+    )
+    assert (result.verdict, result.labels) == (Verdict.SUPPORTED, ("[2]", "[1]"))
+
+
+def test_quotes_are_slices_with_their_lead_in_first() -> None:
+    result = checked("A bank must not lend to a director.", LIST)
+    assert [quote.text for quote in result.quotes] == ["A bank shall not:", "lend to a director; or"]
+    assert all(LIST[quote.start : quote.end] == quote.text for quote in result.quotes)
+
+
+def test_a_heading_gives_its_words() -> None:
+    assert (
+        checked("Personal dealing requires consent.", "It requires consent.", headings=["Personal dealing"]).verdict
+        == "supported"
+    )
+
+
+class Doubting:
+    name = "doubting"
+
+    def __init__(self, sure: float | None) -> None:
+        self.sure = sure
+
+    def entails(self, texts: Sequence[str], sentence: str) -> float | None:
+        return self.sure
+
+
+@pytest.mark.parametrize(("sure", "verdict"), [(0.2, "partly"), (0.9, "supported"), (None, "supported")])
+def test_an_entailment_model_only_lowers_a_verdict(sure: float | None, verdict: str) -> None:
+    evidence = {"[1]": passage(LIMITS)}
+    sentence = "The Board may waive this limit for 30 days."
+    assert check(sentence, ["[1]"], evidence, entails=Doubting(sure)).verdict == verdict
+    assert check("The Board may lend.", ["[1]"], evidence, entails=Doubting(1.0)).verdict == Verdict.UNSUPPORTED
+
+
+SUBJECTS = st.sampled_from(["The Board", "Group Finance", "A trader of the desk", "Each bank", "No member"])
+MODALS = st.sampled_from(["must", "may", "shall", "should"])
+ACTS = st.sampled_from(
+    ["approve the limit", "keep records for 5 years", "report the event to Compliance", "pay USD 5,000"]
+)
+ENDS = st.sampled_from(["", " within 2 days", " if the owner agrees", " unless it is closed", ", except on Fridays"])
+RULES = st.tuples(SUBJECTS, MODALS, ACTS, ENDS).map(lambda parts: f"{parts[0]} {parts[1]} {parts[2]}{parts[3]}.")
+
+
+@given(st.lists(RULES, min_size=1, max_size=4, unique=True), st.data())
+def test_a_verbatim_sentence_is_always_supported(rules: list[str], data: st.DataObject) -> None:
+    sentence = data.draw(st.sampled_from(rules))
+    result = checked(sentence, " ".join(rules))
+    assert (result.verdict, result.coverage, result.findings) == (Verdict.SUPPORTED, 1.0, ())
+
+
+@given(RULES, st.integers(1, 12))
+def test_a_sentence_with_an_inserted_not_is_never_supported(rule: str, place: int) -> None:
+    words = rule.split()
+    words.insert(min(place, len(words) - 1), "not")
+    assert checked(" ".join(words), rule).verdict is not Verdict.SUPPORTED
+
+
+@given(RULES, st.lists(RULES, min_size=1, max_size=3), st.randoms())
+def test_the_order_of_the_evidence_does_not_matter(rule: str, texts: list[str], order: object) -> None:
+    evidence = {f"[{place}]": passage(text, f"[{place}]") for place, text in enumerate(texts, start=1)}
+    turned = dict(reversed(evidence.items()))
+    assert check(rule, list(evidence), evidence) == check(rule, list(evidence), turned)
+
+
+def test_a_sentence_without_end_is_refused_and_not_compared() -> None:
+    assert codes(checked("The Board must pay and " * 100 + ".", LIMITS)) == {"length"}
+
+
+def test_a_value_said_twice_must_stand_there_twice() -> None:
+    text = "The desk holds USD, EUR and Rule 2.1 with Rule 4.1."
+    assert codes(checked("The desk holds USD, USD and Rule 2.1 with Rule 4.1.", text)) == {"number"}
+
+
+def test_the_topic_before_a_sentence_is_read_too() -> None:
+    text = "The fee is 5 %."
+    assert checked("On minimum fees: the fee is 5 %.", text, headings=["Minimum fees"]).verdict is Verdict.SUPPORTED
+    assert checked("On maximum fees: the fee is 5 %.", text, headings=["Minimum fees"]).verdict is not Verdict.SUPPORTED
+
+
+def test_what_stands_only_around_a_clause_is_no_support() -> None:
+    text = "A meeting of the members is competent to approve any matter by resolution. Such a resolution has no effect."
+    sentence = "A meeting of the members is not competent to approve any matter by resolution."
+    assert checked(sentence, text).verdict is not Verdict.SUPPORTED

@@ -1,0 +1,114 @@
+"""Contradictions between passages: what differs, what does not, and who yields."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_engine.answer.conflicts import Conflict, Difference, conflicts, differs
+from context_engine.answer.reading import read
+from context_engine.answer.values import Evidence, Quote, Sentence, Verdict
+
+RULE = "The desk shall report an excess of the limit to the Board within 3 days."
+
+
+def passage(rank: int, text: str, tier: int | None = None, effective_from: str | None = None) -> Evidence:
+    return Evidence(f"[{rank}]", "sops", str(rank), text, (), rank, None, tier, effective_from)
+
+
+def contradictions(passages: Iterable[Evidence]) -> tuple[Conflict, ...]:
+    """Those of an answer that quotes every passage whole."""
+    known = {item.label: item for item in passages}
+    quotes = tuple(Quote(item.label, 0, len(item.text), item.text) for item in known.values())
+    return conflicts([Sentence("All of it.", quotes, Verdict.SUPPORTED, 1.0)], known)
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (RULE.replace("3 days", "5 days"), Difference("number", "3 days", "5 days")),
+        (RULE.replace("3 days", "3 weeks"), Difference("unit", "3 days", "3 weeks")),
+        (RULE.replace("shall", "may"), Difference("modal", "must", "may")),
+        (RULE.replace("shall report", "shall not report"), Difference("negation", "", "not")),
+        ("USD".join(RULE.split("3 days")), None),
+    ],
+)
+def test_the_same_thing_said_otherwise(other: str, difference: Difference | None) -> None:
+    assert differs(read(RULE), read(other)) == ((difference,) if difference else ())
+
+
+def test_currency_date_and_bound() -> None:
+    text = "Netting sets transfer at least EUR 500,000 of margin before 1 March 2026."
+    assert differs(read(text), read(text.replace("EUR", "USD"))) == (
+        Difference("currency", "eur 500,000", "usd 500,000"),
+    )
+    assert differs(read(text), read(text.replace("at least", "at most")))[0].code == "bound"
+    assert differs(read(text), read(text.replace("1 March", "1 April")))[0].code == "date"
+    assert differs(read(text), read(text.replace("before", "after"))) == (Difference("bound", "before", "after"),)
+
+
+def test_other_words_for_the_same_value_are_no_contradiction() -> None:
+    assert differs(read(RULE), read(RULE.replace("3 days", "three days").replace("shall", "must"))) == ()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The trader shall keep a record of the call for the auditor within 5 days.",
+        "The desk shall report an excess of the limit to Group Finance within 5 days.",
+    ],
+)
+def test_sentences_about_something_else_do_not_contradict(other: str) -> None:
+    first = RULE.replace("the Board", "Group Compliance")
+    assert differs(read(first), read(other)) == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "yields"),
+    [
+        ((1, "2024-01-01"), (5, "2026-01-01"), "second"),
+        ((3, None), (2, None), "first"),
+        ((2, "2024-01-01"), (2, "2025-01-01"), "first"),
+        ((2, None), (2, "2025-01-01"), "undecided"),
+        ((None, None), (2, None), "undecided"),
+    ],
+)
+def test_who_yields_follows_from_authority(
+    first: tuple[int | None, str | None], second: tuple[int | None, str | None], yields: str
+) -> None:
+    (conflict,) = contradictions([passage(1, RULE, *first), passage(2, RULE.replace("3", "5"), *second)])
+    assert conflict.yields == yields
+    assert (conflict.first.tier, conflict.second.effective_from) == (first[0], second[1])
+
+
+def test_only_what_the_answer_quotes_is_compared() -> None:
+    passages = [passage(1, RULE), passage(2, RULE.replace("3", "5")), passage(3, "Nothing else is said here.")]
+    evidence = {item.label: item for item in passages}
+
+    def said(label: str) -> Sentence:
+        text = evidence[label].text
+        return Sentence(text, (Quote(label, 0, len(text), text),), Verdict.SUPPORTED, 1.0)
+
+    assert [found.second.quote.label for found in conflicts([said("[1]")], evidence)] == ["[2]"]
+    assert conflicts([said("[3]")], evidence) == ()
+    assert conflicts([], evidence) == ()
+
+
+def test_rows_are_compared_cell_by_cell() -> None:
+    head = "| Rating | Head of Risk | FCAA |\n|---|---|---|\n"
+    rows = ["| Severe event of the desk | 1 hour | 24 hours |\n", "| Severe event of the desk | 1 hour | 48 hours |\n"]
+    (conflict,) = contradictions([passage(rank, head + row) for rank, row in enumerate(rows, start=1)])
+    assert conflict.differences == (Difference("number", "24 hours", "48 hours"),)
+
+
+def test_headers_of_documents_are_not_compared() -> None:
+    header = "Owner: Group Risk\nVersion: {}.0\nClassification: Internal use of the bank"
+    assert contradictions([passage(1, header.format(1)), passage(2, header.format(2))]) == ()
+
+
+@given(st.permutations([RULE, RULE.replace("3", "5"), RULE.replace("shall", "may"), "Records are kept."]))
+def test_a_sentence_never_contradicts_itself_and_order_does_not_matter(texts: list[str]) -> None:
+    assert all(differs(read(text), read(text)) == () for text in texts)
+    passages = [passage(rank, text) for rank, text in enumerate(texts, start=1)]
+    assert contradictions(passages) == contradictions(reversed(passages))

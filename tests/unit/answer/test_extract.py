@@ -1,0 +1,215 @@
+"""Answers without a model: the right statement, its quotes, and refusals."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from context_engine.answer.extract import extract
+from context_engine.answer.values import Evidence, Verdict
+from context_engine.errors import InvalidRequest
+
+LENT = "A vault key may be lent only with the approval of the branch manager."
+VAULT = f"""## 4 Vault keys
+
+Vault keys are counted daily by the duty officer. The key register is retained for seven years.
+{LENT} This does not apply to the night key.
+
+A key must be returned:
+
+- by 18:00 on a working day;
+- at once when an alarm is raised.
+
+| Key | Holder | Deposit |
+|---|---|---|
+| Day key | Head teller | USD 50 |
+| Night key | Duty officer | USD 120 |
+"""
+
+
+def texts(question, *evidence, **options):
+    return [sentence.text for sentence in extract(question, evidence, **options).sentences]
+
+
+@pytest.mark.parametrize(
+    ("question", "wants", "answer"),
+    [
+        ("How long is the key register kept?", "duration", "The key register is retained for seven years."),
+        ("How often are vault keys counted?", "duration", "Vault keys are counted daily by the duty officer."),
+        ("Who counts the vault keys?", "role", "Vault keys are counted daily by the duty officer."),
+        (
+            "May I lend a vault key?",
+            "rule",
+            f"{LENT} This does not apply to the night key.",
+        ),
+        ("How much is the deposit for the night key?", "amount", "Key: Night key; Deposit: USD 120"),
+    ],
+)
+def test_the_sentence_that_answers(passage, question, wants, answer):
+    result = extract(question, [passage(VAULT)])
+    assert (result.wants, result.refusal) == (wants, None)
+    assert result.sentences[0].text == answer
+
+
+def test_an_item_is_shown_below_its_lead_in(passage):
+    assert texts("When must a key be returned if an alarm is raised?", passage(VAULT))[0] == (
+        "A key must be returned: at once when an alarm is raised."
+    )
+
+
+def test_a_whole_list_where_a_list_is_asked_for(passage):
+    text = "Approved token colours:\n\n- red\n- blue\n\nTokens are counted."
+    assert texts("Which token colours are approved?", passage(text))[0] == "Approved token colours:\n- red\n- blue"
+
+
+def test_quotes_are_verbatim_with_the_lead_in_first(passage):
+    evidence = passage("The teller **must not**:\n\n* lend a vault key to anyone.")
+    (sentence,) = extract("May the teller lend a vault key?", [evidence]).sentences
+    assert sentence.text == "The teller must not: lend a vault key to anyone."
+    assert [quote.text for quote in sentence.quotes] == ["The teller **must not**:", "lend a vault key to anyone."]
+    assert (sentence.verdict, sentence.coverage, sentence.findings) == (Verdict.SUPPORTED, 1.0, ())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How long is the visitor register kept?",  # another subject
+        "How much does the key register cost?",  # another attribute
+        "Who paints the vault keys?",  # another act
+        "On what date was the key register introduced?",
+        "How many night keys are there?",
+    ],
+)
+def test_a_near_miss_is_refused(passage, question):
+    result = extract(question, [passage(VAULT)])
+    assert result.sentences == ()
+    assert result.refusal is not None
+    assert result.refusal.code == "no_sentence"
+
+
+@pytest.mark.wording
+def test_a_refusal_says_what_was_looked_for_and_what_is_missing(passage):
+    refusal = extract(
+        "How long is the visitor register kept?", [passage("The key register is kept for 7 years.")]
+    ).refusal
+    assert refusal is not None
+    assert "a duration about: visitor, register, kept" in refusal.message
+    assert "lacks: visitor" in refusal.message
+
+
+def test_no_evidence_is_refused():
+    assert extract("How long is it kept?", []).refusal.code == "no_sentence"
+
+
+def test_a_duration_elsewhere_in_the_passage_is_no_answer(passage):
+    text = "Seals are checked by the auditor. Gloves are kept for 7 years."
+    assert texts("How long are seals kept?", passage(text)) == []
+
+
+def test_struck_text_is_no_answer(passage):
+    text = "The deposit for a key is ~~USD 50~~. [deleted: The deposit for a key is USD 70.]"
+    assert texts("How much is the deposit for a key?", passage(text)) == []
+
+
+def test_the_condition_above_an_item_is_shown(passage):
+    text = "- If the alarm is out of order, the guard stays.\n  - The vault door must be locked by the guard."
+    assert texts("Who must lock the vault door?", passage(text)) == [
+        "If the alarm is out of order, the guard stays. The vault door must be locked by the guard."
+    ]
+
+
+def test_a_row_shows_every_duration_if_no_column_tells_which(passage):
+    text = "| Rating | Desk | Board |\n|---|---|---|\n| Severe | 1 hour | 2 hours |\n| Low | 1 day | 2 days |"
+    assert texts("time limit for a Severe rating to the supervisor", passage(text))[:1] in (
+        [],
+        ["Rating: Severe; Desk: 1 hour; Board: 2 hours"],
+    )
+
+
+@pytest.mark.parametrize(("years", "haircut"), [("three", "2 %"), ("seven", "4 %"), ("5", "2 %")])
+def test_a_row_for_another_band_is_no_answer(passage, years, haircut):
+    text = (
+        "| Bonds | Maturity | Haircut |\n|---|---|---|\n| State | up to 5 years | 2 % |\n| State | over 5 years | 4 % |"
+    )
+    (answer,) = texts(f"What is the haircut for a {years}-year state bond?", passage(text))
+    assert answer.endswith(f"Haircut: {haircut}")
+
+
+def test_of_two_roles_the_one_that_acts(passage):
+    text = (
+        "The treasurer asks the auditor. The loan is approved by the credit committee at the request of the treasurer."
+    )
+    assert texts("Who approves the loan?", passage(text))[0].startswith("The loan is approved")
+
+
+def test_the_same_words_in_two_passages_are_shown_once(passage):
+    twice = [passage("Seals are kept for 7 years.", rank=rank) for rank in (1, 2)]
+    (sentence,) = extract("How long are seals kept?", twice).sentences
+    assert sentence.labels == ("[1]",)
+
+
+def test_a_chinese_question(passage):
+    assert texts("凭证的保存期是多少年？", passage("凭证的保存期为七年。客户须签字。"), language="zh") == [
+        "凭证的保存期为七年。"
+    ]
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 1.5])
+def test_most_is_a_whole_number(passage, most):
+    with pytest.raises(InvalidRequest, match="most must be a whole number"):
+        extract("How long?", [passage("7 years.")], most=most)
+
+
+WORDS = [
+    "vault",
+    "keys",
+    "officer",
+    "must",
+    "not",
+    "return",
+    "counted",
+    "daily",
+    "seven",
+    "years",
+    "approve",
+    "if",
+    "only",
+]
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(
+    lambda words: " ".join(words).capitalize() + "."
+)
+TEXTS = st.lists(
+    st.one_of(SENTENCES, SENTENCES.map("- {}".format), SENTENCES.map("\n{}\n".format)), min_size=1, max_size=6
+)
+PASSAGES = st.lists(TEXTS.map("\n".join), min_size=1, max_size=4)
+QUESTIONS = st.sampled_from(
+    ["How long are vault keys counted?", "Who must return keys?", "May an officer approve keys?", "What is a vault?"]
+)
+
+
+def numbered(passages):
+    return [
+        Evidence(f"[{rank}]", "s", f"c{rank}", text, ("Vault",), rank, None, None, None)
+        for rank, text in enumerate(passages, start=1)
+    ]
+
+
+@settings(max_examples=40)
+@given(QUESTIONS, PASSAGES, st.integers(1, 4))
+def test_laws(question, passages, most):
+    evidence = numbered(passages)
+    result = extract(question, evidence, most=most)
+    assert result == extract(question, evidence, most=most)
+    assert (result.refusal is None) == bool(result.sentences)
+    assert len(result.sentences) <= most
+    by_label = {passage.label: passage.text for passage in evidence}
+    for sentence in result.sentences:
+        assert sentence.quotes
+        assert all(quote.text == by_label[quote.label][quote.start : quote.end] for quote in sentence.quotes)
+
+
+@settings(max_examples=40)
+@given(QUESTIONS, PASSAGES, st.randoms())
+def test_the_order_in_which_passages_are_given_does_not_matter(question, passages, random):
+    evidence = numbered(passages)
+    shuffled = random.sample(evidence, len(evidence))
+    assert extract(question, shuffled) == extract(question, evidence)
