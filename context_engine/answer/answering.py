@@ -15,8 +15,8 @@ from context_engine.answer.conflicts import Conflict, conflicts
 from context_engine.answer.evidence import evidence_of
 from context_engine.answer.extract import extract
 from context_engine.answer.record import answer_record
-from context_engine.answer.values import Evidence, Extraction, Refusal, Sentence, Verdict
-from context_engine.answer.writing import COUNTER, Stopped, Writer, Written, checked
+from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Sentence, Verdict
+from context_engine.answer.writing import COUNTER, ModelCall, Stopped, Writer, checked
 from context_engine.core.context import from_result
 from context_engine.core.context.render import Form
 from context_engine.core.engine import Engine
@@ -68,10 +68,10 @@ class Answer:
     policy: AnswerPolicy
     wants: str = ""
     sentences: list[Sentence] = field(default_factory=list)
-    refusal: Refusal | None = None
+    refusal: AnswerRefusal | None = None
     conflicts: tuple[Conflict, ...] = ()
-    written: Written | None = None
-    rewriting: Written | None = None
+    written: ModelCall | None = None
+    rewriting: ModelCall | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -194,7 +194,7 @@ class Answerer:
             ContextEngineError: as `Engine.context`.
         """
         answer = self._begun(result, self._engine.context(result, counter=COUNTER), result.query)
-        answer.mode, answer.written = "model", Written(model, text=text)
+        answer.mode, answer.written = "model", ModelCall(model, text=text)
         if answer.refusal is None:
             for _ in _let_through(answer, checked([text], answer.evidence, None)):
                 pass
@@ -240,7 +240,7 @@ class Answerer:
     def _sentences(self, answer: Answer, stopped: Stopped | None) -> Iterator[Sentence]:
         """Yield the sentences that may be shown; all of them, and a refusal, go to the answer."""
         if self._writer is not None:
-            answer.written = Written(self._writer.name)
+            answer.written = ModelCall(self._writer.name)
             written = self._writer.write(
                 answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped
             )
@@ -248,7 +248,7 @@ class Answerer:
                 yield from _let_through(answer, written)
                 return
             except CostLimitReached as error:
-                answer.refusal = Refusal(error.code, str(error))
+                answer.refusal = AnswerRefusal(error.code, str(error))
                 return
             except ChatModelError as error:
                 if answer.sentences:
@@ -277,9 +277,9 @@ def _let_through(answer: Answer, sentences: Iterable[Sentence]) -> Iterator[Sent
         if not whole and answer.allows(sentence):
             yield sentence
     if not answer.sentences:
-        answer.refusal = Refusal("no_sentence", _NO_SENTENCE)
+        answer.refusal = AnswerRefusal("no_sentence", _NO_SENTENCE)
     elif not answer.allowed or (whole and len(answer.allowed) < len(answer.sentences)):
-        answer.refusal = Refusal("unsupported", _UNSUPPORTED)
+        answer.refusal = AnswerRefusal("unsupported", _UNSUPPORTED)
     elif whole:
         yield from answer.allowed
 
@@ -311,10 +311,10 @@ def _in_force(asked: AnswerPolicy | None, configured: AnswerPolicy) -> AnswerPol
     return asked
 
 
-def _refused_before(result: SearchResult, evidence: Sequence[Evidence]) -> Refusal | None:
+def _refused_before(result: SearchResult, evidence: Sequence[Evidence]) -> AnswerRefusal | None:
     """Return why a question is refused before anything is composed."""
     if result.decision in _REFUSED:
-        return Refusal(str(result.decision), _REFUSED[result.decision])
+        return AnswerRefusal(str(result.decision), _REFUSED[result.decision])
     if needs_subject(result.query):
-        return Refusal("no_subject", _NO_SUBJECT)
-    return None if evidence else Refusal(str(Decision.NO_MATCH), _REFUSED[Decision.NO_MATCH])
+        return AnswerRefusal("no_subject", _NO_SUBJECT)
+    return None if evidence else AnswerRefusal(str(Decision.NO_MATCH), _REFUSED[Decision.NO_MATCH])

@@ -21,7 +21,7 @@ _TAB: Final = 4
 BlockKind = Literal["heading", "prose", "item", "row"]
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """A block of a text.
 
     Attributes:
@@ -46,11 +46,11 @@ class Nested(NamedTuple):
         following: the next two paragraphs of its section, after the rest of its list or table.
     """
 
-    block: Block
-    headings: tuple[Block, ...]
-    parents: tuple[Block, ...]
-    previous: Block | None
-    following: tuple[Block, ...]
+    block: TextBlock
+    headings: tuple[TextBlock, ...]
+    parents: tuple[TextBlock, ...]
+    previous: TextBlock | None
+    following: tuple[TextBlock, ...]
 
 
 def nested_blocks(text: str) -> list[Nested]:
@@ -61,9 +61,9 @@ def nested_blocks(text: str) -> list[Nested]:
     """
     blocks = _blocks(text)
     out: list[Nested] = []
-    headings: list[Block] = []
-    parents: list[Block] = []
-    previous: Block | None = None
+    headings: list[TextBlock] = []
+    parents: list[TextBlock] = []
+    previous: TextBlock | None = None
     for block, following in zip(blocks, _following(blocks)):
         if block.kind == "heading":
             headings = [*(above for above in headings if above.indent < block.indent), block]
@@ -83,7 +83,7 @@ def is_record(text: str, spans: Sequence[Span]) -> bool:
     return sum(fields) > 1 and all(fields[1:])
 
 
-def _still_open(parents: Sequence[Block], block: Block) -> list[Block]:
+def _still_open(parents: Sequence[TextBlock], block: TextBlock) -> list[TextBlock]:
     """Return the parents that a block stands below, too."""
     if block.kind == "row":
         return list(parents) if parents and parents[-1].kind == "prose" else []
@@ -98,11 +98,11 @@ def _still_open(parents: Sequence[Block], block: Block) -> list[Block]:
     ]
 
 
-def _following(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
+def _following(blocks: Sequence[TextBlock]) -> list[tuple[TextBlock, ...]]:
     """Return for each block the next two paragraphs of its section, after the rest of its list or table."""
-    out: list[tuple[Block, ...]] = []
-    following: tuple[Block, ...] = ()
-    after: Block | None = None
+    out: list[tuple[TextBlock, ...]] = []
+    following: tuple[TextBlock, ...] = ()
+    after: TextBlock | None = None
     for block in reversed(blocks):
         if after is None or after.kind == "heading":
             following = ()
@@ -128,18 +128,18 @@ class _Open:
     ordered: bool
     rows: list[Span]
 
-    def closed(self, text: str) -> Block | None:
+    def closed(self, text: str) -> TextBlock | None:
         """Return the finished block; None if it holds no words."""
         span = stripped(text, self.rows[0][0], self.rows[-1][1])
         if not has_words(text[slice(*span)]):
             return None
         rows = [stripped(text, *row) for row in self.rows]
         spans = rows if is_record(text, rows) else sentences(text, *span)
-        return Block(self.kind, self.indent, tuple(spans), self.ordered)
+        return TextBlock(self.kind, self.indent, tuple(spans), self.ordered)
 
 
-def _blocks(text: str) -> list[Block]:
-    out: list[Block | None] = []
+def _blocks(text: str) -> list[TextBlock]:
+    out: list[TextBlock | None] = []
     current: _Open | None = None
     fenced = False
     for start, end in lines(text, 0, len(text)):
@@ -152,12 +152,12 @@ def _blocks(text: str) -> list[Block]:
             continue
         out.append(None if current is None else current.closed(text))
         current = opened if isinstance(opened, _Open) else None
-        out.append(opened if isinstance(opened, Block) else None)
+        out.append(opened if isinstance(opened, TextBlock) else None)
     out.append(None if current is None else current.closed(text))
     return [block for block in out if block is not None]
 
 
-def _opened(line: str, start: int, end: int) -> Block | _Open | None:
+def _opened(line: str, start: int, end: int) -> TextBlock | _Open | None:
     """Return what a line begins: a whole block, or one that goes on; None for a blank line.
 
     A line of prose goes on with the block above it.
@@ -165,13 +165,13 @@ def _opened(line: str, start: int, end: int) -> Block | _Open | None:
     if not line.strip():
         return None
     if heading := _HEADING.match(line):
-        return Block("heading", len(heading[1]), ((start + heading.end(), start + len(line.rstrip())),))
+        return TextBlock("heading", len(heading[1]), ((start + heading.end(), start + len(line.rstrip())),))
     if line.lstrip().startswith("|"):
         first = len(line) - len(line.lstrip())
-        return Block("row", 0, ((start + first, start + len(line.rstrip())),))
+        return TextBlock("row", 0, ((start + first, start + len(line.rstrip())),))
     if callout := _CALLOUT.match(line):
         title = (start + callout.start(2), start + callout.end(2))
-        return Block("prose", _width(callout[1]), (title,)) if callout[2] else None
+        return TextBlock("prose", _width(callout[1]), (title,)) if callout[2] else None
     if item := _ITEM.match(line):
         return _Open("item", _width(item[1]), item[2] is not None, [(start + item.end(), end)])
     return _Open("prose", _width(line[: len(line) - len(line.lstrip())]), False, [(start, end)])

@@ -52,7 +52,7 @@ class StreamOptions(_Sent):
     include_usage: bool | None = None
 
 
-class ChatRequest(_Sent):
+class CompletionRequest(_Sent):
     """A chat; the domain's settings decide about model, temperature and length."""
 
     model: str = Field(min_length=1, max_length=200, description="A domain, or DOMAIN:PERSONA.")
@@ -72,7 +72,7 @@ class ChatMessageOut(_Given):
     content: str
 
 
-class ChatChoice(_Given):
+class CompletionChoice(_Given):
     """The only choice."""
 
     index: Literal[0] = 0
@@ -95,7 +95,7 @@ class ChatCompletion(_Given):
     object: Literal["chat.completion"] = _OBJECT
     created: int
     model: str
-    choices: tuple[ChatChoice, ...]
+    choices: tuple[CompletionChoice, ...]
     usage: ChatUsageOut
     context_engine: AnswerResponse
 
@@ -116,7 +116,7 @@ class ModelList(_Given):
     data: tuple[ChatModelOut, ...]
 
 
-def chat_question(body: ChatRequest) -> AnswerRequest:
+def chat_question(body: CompletionRequest) -> AnswerRequest:
     """Return the question of a chat: its last user message, with the turns before it.
 
     Raises:
@@ -134,7 +134,7 @@ def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:
     return "user" if message.role == "user" else "assistant"
 
 
-def chat_completion(answer: AnswerResponse, body: ChatRequest, created: int) -> ChatCompletion:
+def chat_completion(answer: AnswerResponse, body: CompletionRequest, created: int) -> ChatCompletion:
     """Return an answer as a chat completion.
 
     Args:
@@ -145,13 +145,15 @@ def chat_completion(answer: AnswerResponse, body: ChatRequest, created: int) -> 
         id=_completion_id(answer.answer_id),
         created=created,
         model=body.model,
-        choices=(ChatChoice(message=ChatMessageOut(content=content)),),
+        choices=(CompletionChoice(message=ChatMessageOut(content=content)),),
         usage=_usage(answer),
         context_engine=answer,
     )
 
 
-def chat_chunks(events: Iterable[Event], body: ChatRequest, created: int, *, demo: bool) -> Generator[str, None, None]:
+def chat_chunks(
+    events: Iterable[Event], body: CompletionRequest, created: int, *, demo: bool
+) -> Generator[str, None, None]:
     """Yield the events of an answer as the chunks of a stream; sentences come as soon as they are checked."""
     import json
 

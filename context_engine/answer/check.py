@@ -14,10 +14,10 @@ from functools import lru_cache
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.answer.clauses import Stated, stated
-from context_engine.answer.comparing import Comparison, Weight, compared, covered
-from context_engine.answer.reading import Kind, Token, content_keys, normalised, read
-from context_engine.answer.values import Evidence, Finding, Quote, Sentence, Verdict
+from context_engine.answer.clauses import StatedClause, stated
+from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
+from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
 
@@ -51,8 +51,8 @@ class _Match(NamedTuple):
     """The clause of a passage that is nearest to a sentence."""
 
     label: str
-    statement: Stated
-    comparison: Comparison
+    statement: StatedClause
+    comparison: ClauseComparison
 
     @property
     def supports(self) -> bool:
@@ -81,26 +81,28 @@ def check(
     """
     text = sentence.strip()
     if not labels:
-        return Sentence(text, (), Verdict.UNCITED, 0.0, (Finding("uncited", "the sentence cites no passage"),))
+        return Sentence(text, (), Verdict.UNCITED, 0.0, (SentenceFinding("uncited", "the sentence cites no passage"),))
     unknown = [label for label in dict.fromkeys(labels) if label not in evidence]
     cited = {label: evidence[label] for label in dict.fromkeys(labels) if label in evidence}
     if unknown:
         listed = ", ".join(unknown)
-        return _refused(text, Finding("unknown_label", f"no passage of the context has the label {listed}"))
+        return _refused(text, SentenceFinding("unknown_label", f"no passage of the context has the label {listed}"))
     places = {quote: _places(quote, cited) for quote in quotes}
     if missing := [quote for quote, where in places.items() if not where]:
-        return _refused(text, Finding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages'))
+        return _refused(
+            text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
+        )
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, frozenset(key for _, item in known for key in item.keys))
     if len(claim) > _MOST_TOKENS:
-        return _refused(text, Finding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
+        return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
     checked = _checked(text, claim, known, _weights(evidence.values()), cited)
     return _entailed(checked, evidence, entails) if entails else checked
 
 
-def _claim(text: str, keys: frozenset[str]) -> tuple[Token, ...]:
+def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _FRAME.sub(", ", text, count=1) if _FRAME.match(text) else text
     topic = _TOPIC.match(rest.removeprefix(", "))
@@ -109,23 +111,25 @@ def _claim(text: str, keys: frozenset[str]) -> tuple[Token, ...]:
     return read(rest)
 
 
-def _refused(text: str, finding: Finding) -> Sentence:
+def _refused(text: str, finding: SentenceFinding) -> Sentence:
     return Sentence(text, (), Verdict.UNSUPPORTED, 0.0, (finding,))
 
 
 def _checked(
     text: str,
-    claim: tuple[Token, ...],
-    known: Sequence[tuple[str, Stated]],
+    claim: tuple[MeaningToken, ...],
+    known: Sequence[tuple[str, StatedClause]],
     weight: Weight,
     cited: Mapping[str, Evidence],
 ) -> Sentence:
     for label, item in known:
         if not item.lead and normalised(item.statement.text()) == normalised(text):
-            return Sentence(text, _quotes([_Match(label, item, Comparison((), 1.0))], cited), Verdict.SUPPORTED, 1.0)
+            return Sentence(
+                text, _quotes([_Match(label, item, ClauseComparison((), 1.0))], cited), Verdict.SUPPORTED, 1.0
+            )
     best = _best(claim, known, weight)
     if best is None:
-        return _refused(text, Finding("coverage", "no sentence of the cited passages says anything of this"))
+        return _refused(text, SentenceFinding("coverage", "no sentence of the cited passages says anything of this"))
     if best.supports:
         return Sentence(text, _quotes([best], cited), Verdict.SUPPORTED, best.comparison.coverage)
     parts = [_best(part, known, weight) for part in _parts(claim)]
@@ -135,7 +139,10 @@ def _checked(
         return Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
     coverage, findings = best.comparison.coverage, best.comparison.findings
     if coverage < SUPPORTED_COVERAGE:
-        findings = (*findings, Finding("coverage", f"the passage holds {coverage:.0%} of what the sentence says"))
+        findings = (
+            *findings,
+            SentenceFinding("coverage", f"the passage holds {coverage:.0%} of what the sentence says"),
+        )
     partly = {finding.code for finding in best.comparison.findings} <= {
         "subject",
         "coverage",
@@ -144,7 +151,7 @@ def _checked(
     return Sentence(text, _quotes([best], cited), verdict, coverage, findings)
 
 
-def _best(claim: tuple[Token, ...], known: Sequence[tuple[str, Stated]], weight: Weight) -> _Match | None:
+def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:
     """Return the clause that supports a sentence, else the one that is nearest to it."""
     asked = content_keys(claim)
     several = any(token.key == ";" for token in claim)
@@ -166,26 +173,30 @@ def _nearness(match: _Match) -> tuple[float, int]:
     return round(match.comparison.coverage, 6), -len(match.comparison.findings)
 
 
-def _parts(claim: Sequence[Token]) -> list[tuple[Token, ...]]:
+def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
     """Cut a sentence that says several things; a part without a subject gets that of the first."""
-    cuts = [place for place, token in enumerate(claim) if token.key in (";", "and", "but") and token.kind is Kind.BREAK]
+    cuts = [
+        place
+        for place, token in enumerate(claim)
+        if token.key in (";", "and", "but") and token.kind is MeaningKind.BREAK
+    ]
     parts = [tuple(claim[start:end]) for start, end in zip([0, *cuts], [*cuts, len(claim)], strict=True)]
     if not 2 <= len(parts) <= _MOST_PARTS or any(len(content_keys(part)) < _LEAST_PART for part in parts):
         return []
-    modal = next((place for place, token in enumerate(parts[0]) if token.kind is Kind.MODAL), 0)
+    modal = next((place for place, token in enumerate(parts[0]) if token.kind is MeaningKind.MODAL), 0)
     subject = parts[0][:modal]
     return [parts[0], *(_with_subject(part[1:], subject) for part in parts[1:])]
 
 
-def _with_subject(part: tuple[Token, ...], subject: tuple[Token, ...]) -> tuple[Token, ...]:
+def _with_subject(part: tuple[MeaningToken, ...], subject: tuple[MeaningToken, ...]) -> tuple[MeaningToken, ...]:
     if not subject or not _continues(part[0]):
         return part
     return (*subject, *part[part[0].key == "it" :])
 
 
-def _continues(first: Token) -> bool:
+def _continues(first: MeaningToken) -> bool:
     """Return whether a part of a sentence begins with a modal or a pronoun, and so has the subject of the first."""
-    return first.kind is Kind.MODAL or (first.kind is Kind.LINK and first.key == "it")
+    return first.kind is MeaningKind.MODAL or (first.kind is MeaningKind.LINK and first.key == "it")
 
 
 def _weights(evidence: Iterable[Evidence]) -> Weight:
@@ -219,7 +230,7 @@ _ALIKE: Final = str.maketrans({
 })  # fmt: skip
 
 
-def _is_quoted(label: str, item: Stated, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
+def _is_quoted(label: str, item: StatedClause, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
     return any(
         label == where and start < last and first < end
         for place in places
@@ -243,5 +254,7 @@ def _entailed(checked: Sentence, evidence: Mapping[str, Evidence], entails: Enta
     sure = entails.entails(texts, checked.text)
     if sure is None or sure >= ENTAILED:
         return checked
-    finding = Finding("entailment", f"{entails.name} finds it in the quotes with {sure:.2f} of at least {ENTAILED}")
+    finding = SentenceFinding(
+        "entailment", f"{entails.name} finds it in the quotes with {sure:.2f} of at least {ENTAILED}"
+    )
     return checked._replace(verdict=Verdict.PARTLY, findings=(finding,))

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import Kind, Token, content_keys, read
-from context_engine.answer.sentences import Kind as Form
-from context_engine.answer.sentences import Statement, statements
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
 
 _MOST_SEGMENTS: Final = 9
 _MOST_PARTS: Final = 60
 _REFERS_BACK: Final = re.compile(r"\bsuch an?\b")
-_BINDING: Final = (Kind.CONDITION, Kind.EXCEPTION)
+_BINDING: Final = (MeaningKind.CONDITION, MeaningKind.EXCEPTION)
 _CURRENCY: Final = stems(["currency"])[0]
 
 
@@ -32,32 +31,32 @@ class Clause(NamedTuple):
         cells: of a row of a table or record, its name first; empty for prose.
     """
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[MeaningToken, ...]
     lead: int
-    bound: tuple[tuple[Token, ...], ...]
+    bound: tuple[tuple[MeaningToken, ...], ...]
     context: frozenset[str]
     before: frozenset[str]
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[ClauseCell, ...] = ()
 
     @property
-    def own(self) -> tuple[Token, ...]:
+    def own(self) -> tuple[MeaningToken, ...]:
         """The tokens without the lead-in."""
         return self.tokens[self.lead :]
 
 
-class Cell(NamedTuple):
+class ClauseCell(NamedTuple):
     """A cell of a table, or a field of a record, with the words of its column or name."""
 
-    column: tuple[Token, ...]
-    tokens: tuple[Token, ...]
+    column: tuple[MeaningToken, ...]
+    tokens: tuple[MeaningToken, ...]
 
 
 class _Segment(NamedTuple):
-    tokens: tuple[Token, ...]
+    tokens: tuple[MeaningToken, ...]
     binds: bool
 
 
-class Stated(NamedTuple):
+class StatedClause(NamedTuple):
     """A statement of a passage, read.
 
     Attributes:
@@ -72,9 +71,9 @@ class Stated(NamedTuple):
     keys: frozenset[str]
     context: frozenset[str]
     before: frozenset[str]
-    lead: tuple[Token, ...]
+    lead: tuple[MeaningToken, ...]
     parts: tuple[tuple[_Segment, ...], ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ClauseCell, ...]
 
     def clauses(self, asked: frozenset[str], *, several: bool = False) -> Iterator[Clause]:
         """Yield the clauses that a sentence may rest on.
@@ -111,17 +110,17 @@ class Stated(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def stated(evidence: Evidence) -> tuple[Stated, ...]:
+def stated(evidence: Evidence) -> tuple[StatedClause, ...]:
     """Return the statements of a passage, read; whole lists are left out, because their items are in it."""
-    members = [statement for statement in statements(evidence) if statement.kind is not Form.LIST]
-    fields = [statement for statement in members if statement.kind is Form.FIELD]
-    out = [_read(statement) for statement in members if statement.kind is not Form.FIELD]
+    members = [statement for statement in statements(evidence) if statement.kind is not StatementKind.LIST]
+    fields = [statement for statement in members if statement.kind is StatementKind.FIELD]
+    out = [_read(statement) for statement in members if statement.kind is not StatementKind.FIELD]
     return (*out, _record(evidence, fields)) if fields else tuple(out)
 
 
-def _read(statement: Statement) -> Stated:
+def _read(statement: Statement) -> StatedClause:
     cells = tuple(
-        Cell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
+        ClauseCell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
     )
     tokens = read(statement.text())
     shown = [statement.text([span]) for span in statement.above]
@@ -133,10 +132,12 @@ def _read(statement: Statement) -> Stated:
     ]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
-    return Stated(statement, content_keys(tokens) | context | before, context, before, lead, _parts(tokens), cells)
+    return StatedClause(
+        statement, content_keys(tokens) | context | before, context, before, lead, _parts(tokens), cells
+    )
 
 
-def _record(evidence: Evidence, fields: Sequence[Statement]) -> Stated:
+def _record(evidence: Evidence, fields: Sequence[Statement]) -> StatedClause:
     """Return the fields of a record as one row."""
     cells = tuple(_field(field) for field in fields)
     heading = [token for field in fields[:1] for text in field.headings for token in read(text)]
@@ -146,15 +147,17 @@ def _record(evidence: Evidence, fields: Sequence[Statement]) -> Stated:
     currency = [token for cell in cells if _CURRENCY in content_keys(cell.column) for token in cell.tokens]
     context = content_keys((*heading, *names, *title, *currency))
     keys = content_keys([token for cell in cells for token in cell.tokens]) | context
-    return Stated(fields[0]._replace(spans=spans), keys, context, frozenset(), (), (), (Cell((), ()), *cells))
+    return StatedClause(
+        fields[0]._replace(spans=spans), keys, context, frozenset(), (), (), (ClauseCell((), ()), *cells)
+    )
 
 
-def _field(field: Statement) -> Cell:
+def _field(field: Statement) -> ClauseCell:
     name, _, value = field.text().partition(":")
-    return Cell(read(name), read(value))
+    return ClauseCell(read(name), read(value))
 
 
-def _of_cells(row: Stated, asked: frozenset[str]) -> Clause:
+def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
     """Return a row's name and the cells that a sentence speaks of."""
     head, *others = row.cells
     named = [cell for cell in others if content_keys(cell.column) & asked]
@@ -163,31 +166,31 @@ def _of_cells(row: Stated, asked: frozenset[str]) -> Clause:
     return Clause(tokens, 0, (), row.context, row.before, (head, *chosen))
 
 
-def _is_asked(cell: Cell, asked: frozenset[str]) -> bool:
+def _is_asked(cell: ClauseCell, asked: frozenset[str]) -> bool:
     keys = content_keys(cell.tokens)
     return bool(keys) and len(keys & asked) * 2 >= len(keys)
 
 
-def _parts(tokens: Sequence[Token]) -> tuple[tuple[_Segment, ...], ...]:
+def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
     """Cut a sentence at semicolons, and each part at commas, coordinators and conditions."""
     parts: list[list[_Segment]] = [[]]
-    current: list[Token] = []
+    current: list[MeaningToken] = []
     binds = False
 
     def close() -> None:
         nonlocal binds
-        if any(token.kind is not Kind.BREAK for token in current):
+        if any(token.kind is not MeaningKind.BREAK for token in current):
             parts[-1].append(_Segment(tuple(current), binds))
             current.clear()
         binds = False
 
     for token in tokens:
-        if token.kind is Kind.BREAK and not (binds and token.key in ("and", "or")):
+        if token.kind is MeaningKind.BREAK and not (binds and token.key in ("and", "or")):
             close()
             if token.key == ";":
                 parts.append([])
         elif token.kind in _BINDING and not binds:
-            only = current[-1:] if current and current[-1].kind is Kind.ONLY else []
+            only = current[-1:] if current and current[-1].kind is MeaningKind.ONLY else []
             del current[len(current) - len(only) :]
             close()
             current += only
@@ -206,24 +209,24 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
     if not part[place].binds:
         return False
     if place > end:
-        is_exception = any(token.kind is Kind.EXCEPTION for token in part[place].tokens[:2])
+        is_exception = any(token.kind is MeaningKind.EXCEPTION for token in part[place].tokens[:2])
         return not is_exception or all(segment.binds for segment in part[end + 1 : place])
     return all(segment.binds for segment in part[:place])
 
 
-def _begins(segment: _Segment) -> Kind:
-    return next(token.kind for token in segment.tokens if token.kind is not Kind.BREAK)
+def _begins(segment: _Segment) -> MeaningKind:
+    return next(token.kind for token in segment.tokens if token.kind is not MeaningKind.BREAK)
 
 
-def _shared_subject(first: _Segment, later: _Segment) -> tuple[Token, ...]:
+def _shared_subject(first: _Segment, later: _Segment) -> tuple[MeaningToken, ...]:
     """Return the words before the first modal of a part, if a later segment begins with a modal or verb of its own."""
-    subject: list[Token] = []
+    subject: list[MeaningToken] = []
     for token in first.tokens:
-        if token.kind is Kind.MODAL:
+        if token.kind is MeaningKind.MODAL:
             break
         subject.append(token)
-    if _begins(later) is Kind.MODAL or len(subject) == len(first.tokens):
+    if _begins(later) is MeaningKind.MODAL or len(subject) == len(first.tokens):
         return tuple(subject)
-    modal = [token for token in first.tokens if token.kind in (Kind.MODAL, Kind.NEGATION)]
-    has_own = any(token.kind is Kind.MODAL for token in later.tokens)
+    modal = [token for token in first.tokens if token.kind in (MeaningKind.MODAL, MeaningKind.NEGATION)]
+    has_own = any(token.kind is MeaningKind.MODAL for token in later.tokens)
     return tuple(subject) if has_own else (*subject, *modal)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from context_engine.answer.clauses import Cell, Clause
+from context_engine.answer.clauses import Clause, ClauseCell
 from context_engine.answer.order import other_subject, roles, segments
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, Kind, Token, content_keys
-from context_engine.answer.values import Finding
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
 
 Weight = Callable[[str], float]
@@ -19,18 +19,18 @@ _ABOUT_CONDITION: Final = 0.5
 _LEAST_OWN: Final = 0.5
 
 
-class Comparison(NamedTuple):
+class ClauseComparison(NamedTuple):
     """What separates a sentence from a clause.
 
     Attributes:
         coverage: [0, 1], the share of the sentence's information that stands in the clause or around it.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[SentenceFinding, ...]
     coverage: float
 
 
-def compared(claim: Sequence[Token], clause: Clause, weight: Weight) -> Comparison:
+def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> ClauseComparison:
     """Compare a sentence with a clause.
 
     Args:
@@ -50,10 +50,10 @@ def compared(claim: Sequence[Token], clause: Clause, weight: Weight) -> Comparis
     findings += _misplaced(claim, clause.cells) if clause.cells else ()
     if not findings and not clause.cells:
         findings += roles(claim, clause)
-    return Comparison(tuple(dict.fromkeys(findings)), covered(claim, clause, weight))
+    return ClauseComparison(tuple(dict.fromkeys(findings)), covered(claim, clause, weight))
 
 
-def covered(claim: Sequence[Token], clause: Clause, weight: Weight) -> float:
+def covered(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> float:
     """Return the weighted share of the sentence's distinct content that stands in the clause or around it, [0, 1].
 
     1.0 for a sentence without content.
@@ -67,13 +67,13 @@ def _keys(clause: Clause) -> frozenset[str]:
     return content_keys(clause.tokens) | clause.context | clause.before
 
 
-def _values(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def _values(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield the values of the sentence that are not in the clause as they are."""
     present = [token.value for token in clause.tokens if token.value]
     for token in claim:
         value = token.value
         if value and not any(_same(value, other, clause) for other in present):
-            yield Finding(_value_code(value, present), f'"{token.written}" is not in the passage like this')
+            yield SentenceFinding(_value_code(value, present), f'"{token.written}" is not in the passage like this')
 
 
 def _same(value: Value, other: Value, clause: Clause) -> bool:
@@ -95,32 +95,36 @@ def _value_code(value: Value, present: Iterable[Value]) -> str:
     return "number"
 
 
-def _added(claim: Sequence[Token], own: Sequence[Token], keys: frozenset[str]) -> Iterator[Finding]:
+def _added(
+    claim: Sequence[MeaningToken], own: Sequence[MeaningToken], keys: frozenset[str]
+) -> Iterator[SentenceFinding]:
     """Yield dates, references, names and acts of the sentence that stand neither in the clause nor around it."""
     for token in claim:
         if token.key in keys or token.value:
             continue
-        if token.kind in (Kind.DATE, Kind.REFERENCE, Kind.SIDE):
+        if token.kind in (MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE):
             code = "currency" if token.key.isupper() else token.kind.value
-            yield Finding(code, f'"{token.written}" is not in the passage')
+            yield SentenceFinding(code, f'"{token.written}" is not in the passage')
         elif token.is_name:
-            yield Finding("name", f'"{token.written}" is not in the passage')
+            yield SentenceFinding("name", f'"{token.written}" is not in the passage')
     for key, count in (_exact(claim) - _exact(own)).items():
         if key in keys and count < _exact(claim)[key]:
-            yield Finding("number", f'the passage does not say "{key}" as often')
-    unknown = {token.key for token in claim if token.kind is Kind.WORD and token.key not in keys}
+            yield SentenceFinding("number", f'the passage does not say "{key}" as often')
+    unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(keys)) or negated(set(keys), unknown)):
-        yield Finding("negation", f"{_listed(unknown)}: the passage says the contrary")
+        yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
-def _exact(tokens: Sequence[Token]) -> Counter[str]:
+def _exact(tokens: Sequence[MeaningToken]) -> Counter[str]:
     """Count the values, dates, references and currencies."""
     return Counter(
-        token.key for token in tokens if token.kind in (Kind.VALUE, Kind.DATE, Kind.REFERENCE) or token.key.isupper()
+        token.key
+        for token in tokens
+        if token.kind in (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE) or token.key.isupper()
     )
 
 
-def _renamed(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def _renamed(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield names of the headings that stand where the clause has another word."""
     content = [token for token in claim if token.kind in CONTENT]
     keys, own = content_keys(content), [token.key for token in clause.tokens if token.kind in CONTENT]
@@ -133,65 +137,65 @@ def _renamed(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
         for step, neighbour in beside:
             at = own.index(neighbour.key) - step if neighbour.key in own else -1
             if 0 <= at < len(own) and own[at] not in keys:
-                yield Finding("name", f'the passage does not say this of "{token.written}"')
+                yield SentenceFinding("name", f'the passage does not say this of "{token.written}"')
 
 
-def _differing(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield modals, negations, bounds and the word "only" that stand in one of the two alone."""
-    for kind in (Kind.MODAL, Kind.NEGATION, Kind.ONLY, Kind.BOUND):
+    for kind in (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.ONLY, MeaningKind.BOUND):
         said, stated = _counted(claim, kind), _counted(clause.tokens, kind)
-        needed = stated if kind is Kind.NEGATION else _counted(clause.own, kind)
-        if kind is not Kind.NEGATION:
+        needed = stated if kind is MeaningKind.NEGATION else _counted(clause.own, kind)
+        if kind is not MeaningKind.NEGATION:
             said, stated, needed = Counter(set(said)), Counter(set(stated)), Counter(set(needed))
-        if clause.cells and kind is Kind.MODAL and any(token.value for token in clause.tokens):
+        if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in clause.tokens):
             said.pop("must", None)  # a row says "24 hours", a sentence "must ... within 24 hours"
         for key in said - stated:
-            yield Finding(kind.value, f'the sentence says "{key}", the passage does not')
+            yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in needed - said:
-            yield Finding(kind.value, f'the passage says "{key}", the sentence does not')
+            yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
 
 
-def _counted(tokens: Iterable[Token], kind: Kind) -> Counter[str]:
+def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
     return Counter(token.key for token in tokens if token.kind is kind)
 
 
-def _conditions(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield conditions and exceptions that the sentence leaves out, adds or replaces."""
-    for kind in (Kind.CONDITION, Kind.EXCEPTION):
+    for kind in (MeaningKind.CONDITION, MeaningKind.EXCEPTION):
         said, stated = _counted(claim, kind), _counted(clause.tokens, kind)
         for key in said - stated:
-            yield Finding(kind.value, f'the sentence says "{key}", the passage does not')
+            yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in stated - said:
-            yield Finding(kind.value, f'the passage says "{key}", the sentence does not')
+            yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
     said_keys = content_keys(claim)
     for condition in clause.bound:
         keys = content_keys(condition)
         if len(keys & said_keys) < _ABOUT_CONDITION * len(keys):
             words = " ".join(token.written for token in condition)
-            yield Finding("condition", f'the sentence leaves out "{words}"')
+            yield SentenceFinding("condition", f'the sentence leaves out "{words}"')
 
 
-def _elsewhere(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding for a part of the sentence of which the clause has no word, and the headings not all; and for a
     sentence most of whose words stand only around the clause.
     """
     said, own = content_keys(claim), content_keys(clause.tokens)
     if not clause.cells and len(said & own) < _LEAST_OWN * len(said):
-        yield Finding("coverage", "most of the sentence stands only in the headings or in the sentence before")
+        yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before
     for segment in segments(claim):
         keys = content_keys(segment)
         if keys and not keys & own and not keys <= clause.context:
-            yield Finding("coverage", f'"{" ".join(token.written for token in segment)}" is not in the passage')
+            yield SentenceFinding("coverage", f'"{" ".join(token.written for token in segment)}" is not in the passage')
 
 
-def _misplaced(claim: Sequence[Token], cells: Sequence[Cell]) -> Iterator[Finding]:
+def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence does not name the row, or says a cell's value of another column."""
     head, *others = cells
     said = content_keys(claim)
     names = list(_alternatives(head.tokens))
     if names and not any(name <= said for name in names):
-        yield Finding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
+        yield SentenceFinding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
     for place, token in enumerate(claim):
         if not token.value:
             continue
@@ -202,14 +206,14 @@ def _misplaced(claim: Sequence[Token], cells: Sequence[Cell]) -> Iterator[Findin
         ]
         nearest = [cell for distance, cell in near if distance == min(near, key=lambda pair: pair[0])[0]]
         if nearest and any(_has(cell, token) for cell in others) and not any(_has(cell, token) for cell in nearest):
-            yield Finding("column", f'"{token.written}" stands in another column')
+            yield SentenceFinding("column", f'"{token.written}" stands in another column')
 
 
-def _alternatives(name: Sequence[Token]) -> Iterator[frozenset[str]]:
+def _alternatives(name: Sequence[MeaningToken]) -> Iterator[frozenset[str]]:
     """Yield the keys of each name of a row: "Near Miss, Low" has two."""
-    current: list[Token] = []
-    for token in (*name, Token(Kind.BREAK, ",", ",")):
-        if token.kind is Kind.BREAK and token.key in (",", "or", "and"):
+    current: list[MeaningToken] = []
+    for token in (*name, MeaningToken(MeaningKind.BREAK, ",", ",")):
+        if token.kind is MeaningKind.BREAK and token.key in (",", "or", "and"):
             if keys := content_keys(current):
                 yield keys
             current = []
@@ -217,11 +221,11 @@ def _alternatives(name: Sequence[Token]) -> Iterator[frozenset[str]]:
             current.append(token)
 
 
-def _has(cell: Cell, token: Token) -> bool:
+def _has(cell: ClauseCell, token: MeaningToken) -> bool:
     return any(other.value and token.value and other.value.number == token.value.number for other in cell.tokens)
 
 
-def _distance(claim: Sequence[Token], place: int, cell: Cell) -> int:
+def _distance(claim: Sequence[MeaningToken], place: int, cell: ClauseCell) -> int:
     keys = content_keys(cell.column)
     return min(abs(place - other) for other, token in enumerate(claim) if token.key in keys)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, Literal, NamedTuple
 
-from context_engine.answer.clauses import Stated, stated
+from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import Kind, Token, content_keys
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
 
@@ -20,10 +20,10 @@ LEAST_ALIKE: Final = 0.7
 """Least share of the longer sentence's words that both must have to say the same thing."""
 _HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
 _LEAST_WORDS: Final = 3
-_COMPARED: Final = (Kind.MODAL, Kind.NEGATION, Kind.BOUND, Kind.DATE)
+_COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
 
 
-class Difference(NamedTuple):
+class ConflictDifference(NamedTuple):
     """What two sentences about the same thing say otherwise.
 
     Attributes:
@@ -60,7 +60,7 @@ class Conflict(NamedTuple):
 
     first: Side
     second: Side
-    differences: tuple[Difference, ...]
+    differences: tuple[ConflictDifference, ...]
     yields: Literal["first", "second", "undecided"]
 
 
@@ -70,7 +70,7 @@ class _Statement(NamedTuple):
     evidence: Evidence
     quote: Quote
     named: frozenset[str]
-    tokens: tuple[Token, ...]
+    tokens: tuple[MeaningToken, ...]
     words: frozenset[str]
 
 
@@ -91,7 +91,7 @@ def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -
     return tuple(_conflicts((one, other) for (one, said_one), (other, said_other) in pairs if said_one or said_other))
 
 
-def differs(first: Sequence[Token], second: Sequence[Token]) -> tuple[Difference, ...]:
+def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tuple[ConflictDifference, ...]:
     """Return what two sentences about the same thing say otherwise; empty if they agree or are about something else.
 
     They are about the same thing if at least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a
@@ -129,7 +129,7 @@ def _overlap(one: Quote, other: Quote) -> bool:
     return one.label == other.label and one.start < other.end and other.start < one.end
 
 
-def _token_rows(item: Stated) -> Iterator[tuple[frozenset[str], tuple[Token, ...]]]:
+def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
     """Yield the tokens of a statement, of a row those of each cell, with the keys of the names of row and column."""
     if not item.cells:
         tokens = (*item.lead, *(token for part in item.parts for segment in part for token in segment.tokens))
@@ -165,24 +165,26 @@ def _rank(passage: Evidence) -> tuple[int, str]:
     return passage.rank, passage.label
 
 
-def _words(tokens: Iterable[Token]) -> frozenset[str]:
-    return frozenset(token.key for token in tokens if token.kind in (Kind.WORD, Kind.SIDE, Kind.REFERENCE))
+def _words(tokens: Iterable[MeaningToken]) -> frozenset[str]:
+    return frozenset(
+        token.key for token in tokens if token.kind in (MeaningKind.WORD, MeaningKind.SIDE, MeaningKind.REFERENCE)
+    )
 
 
-def _names(tokens: Iterable[Token]) -> frozenset[str]:
+def _names(tokens: Iterable[MeaningToken]) -> frozenset[str]:
     return frozenset(token.key for token in tokens if token.is_name)
 
 
-def _values(first: Sequence[Token], second: Sequence[Token]) -> Iterator[Difference]:
+def _values(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:
     """Yield the values that only one sentence has, each with that of the other which stands in its place."""
     values, others = _valued(first), _valued(second)
     left = [(value, token) for value, token in values.items() if value not in others]
     right = [(value, token) for value, token in others.items() if value not in values]
     for (value, token), (value_too, token_too) in zip(left, right):
-        yield Difference(_value_code(value, value_too), token.written, token_too.written)
+        yield ConflictDifference(_value_code(value, value_too), token.written, token_too.written)
 
 
-def _valued(tokens: Iterable[Token]) -> dict[Value, Token]:
+def _valued(tokens: Iterable[MeaningToken]) -> dict[Value, MeaningToken]:
     return {token.value: token for token in tokens if token.value}
 
 
@@ -194,19 +196,19 @@ def _value_code(value: Value, other: Value) -> str:
     return "currency" if value.currency != other.currency else "bound"
 
 
-def _kinds(first: Sequence[Token], second: Sequence[Token]) -> Iterator[Difference]:
+def _kinds(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:
     """Yield the modals, bounds and dates of one sentence that stand in place of the other's, and negations."""
     for kind in _COMPARED:
         said = dict.fromkeys(token.key for token in first if token.kind is kind)
         said_too = dict.fromkeys(token.key for token in second if token.kind is kind)
         left = [key for key in said if key not in said_too]
         right = [key for key in said_too if key not in said]
-        if (left and right) or (kind is Kind.NEGATION and (left or right)):
-            yield Difference(kind.value, ", ".join(left), ", ".join(right))
+        if (left and right) or (kind is MeaningKind.NEGATION and (left or right)):
+            yield ConflictDifference(kind.value, ", ".join(left), ", ".join(right))
 
 
-def _opposites(words: frozenset[str], others: frozenset[str]) -> Iterator[Difference]:
+def _opposites(words: frozenset[str], others: frozenset[str]) -> Iterator[ConflictDifference]:
     """Yield a word that the other sentence has with a negating prefix."""
     lost, gained = set(words - others), set(others - words)
     if negated(lost, gained) or negated(gained, lost):
-        yield Difference("opposite", ", ".join(sorted(lost)), ", ".join(sorted(gained)))
+        yield ConflictDifference("opposite", ", ".join(sorted(lost)), ", ".join(sorted(gained)))

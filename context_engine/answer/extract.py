@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.answer.fitness import fitness
-from context_engine.answer.matching import Match, matches
+from context_engine.answer.matching import QuestionMatch, matches
 from context_engine.answer.quoting import sentence_of
 from context_engine.answer.sentences import Statement, statements
-from context_engine.answer.values import Evidence, Extraction, Refusal
-from context_engine.answer.wants import Question, read_question
+from context_engine.answer.values import AnswerRefusal, Evidence, Extraction
+from context_engine.answer.wants import AskedQuestion, read_question
 from context_engine.core.text import terms, words
 from context_engine.errors import InvalidRequest
 
@@ -27,7 +27,7 @@ _LITERAL: Final = 0.2
 _LONG: Final = 0.003
 
 
-class Candidate(NamedTuple):
+class AnswerCandidate(NamedTuple):
     """A statement with what decides whether it is the answer.
 
     Attributes:
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
     """
 
     statement: Statement
-    match: Match
+    match: QuestionMatch
     fit: float
     score: float
 
@@ -63,29 +63,29 @@ def extract(question: str, evidence: Sequence[Evidence], *, language: str = "en"
     return Extraction(asked.want.name, tuple(sentence_of(candidate.statement, asked) for candidate in shown), None)
 
 
-def candidates(asked: Question, evidence: Sequence[Evidence]) -> list[Candidate]:
+def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[AnswerCandidate]:
     """Return the statements of the passages that could be an answer by their form, best first."""
     read = [statement for passage in evidence for statement in statements(passage)]
     fits = [fitness(asked, statement) for statement in read]
     scored = [
-        Candidate(statement, match, fit, _score(statement, match, fit))
+        AnswerCandidate(statement, match, fit, _score(statement, match, fit))
         for statement, match, fit in zip(read, matches(asked, read), fits)
         if fit > 0.0
     ]
     return sorted(scored, key=_order)
 
 
-def _order(candidate: Candidate) -> tuple[float, int, str, int]:
+def _order(candidate: AnswerCandidate) -> tuple[float, int, str, int]:
     evidence = candidate.statement.evidence
     return (-candidate.score, evidence.rank, evidence.label, candidate.statement.start)
 
 
-def _score(statement: Statement, match: Match, fit: float) -> float:
+def _score(statement: Statement, match: QuestionMatch, fit: float) -> float:
     length = len(statement.text(statement.spans[:1]).split())
     return match.coverage + _FIT * fit + _LITERAL * match.literal + _RANK / statement.evidence.rank - _LONG * length
 
 
-def _distinct(able: Sequence[Candidate]) -> Iterator[Candidate]:
+def _distinct(able: Sequence[AnswerCandidate]) -> Iterator[AnswerCandidate]:
     """Yield the best candidate and those nearly as good that say something else."""
     shown: set[str] = set()
     for candidate in able:
@@ -98,7 +98,7 @@ def _distinct(able: Sequence[Candidate]) -> Iterator[Candidate]:
         yield candidate
 
 
-def _refusal(asked: Question, evidence: Sequence[Evidence], ranked: Sequence[Candidate]) -> Refusal:
+def _refusal(asked: AskedQuestion, evidence: Sequence[Evidence], ranked: Sequence[AnswerCandidate]) -> AnswerRefusal:
     """Return what was looked for, and which words of the question stand in no sentence of that kind."""
     named = [word for word in words(asked.text) if any(term in asked.weights for term in terms(word))]
     missing = ranked[0].match.missing if ranked else frozenset(asked.weights)
@@ -107,4 +107,4 @@ def _refusal(asked: Question, evidence: Sequence[Evidence], ranked: Sequence[Can
     message = f"None of the {len(evidence)} passages has a sentence with {asked.want.asked} about: {about}."
     if absent:
         message += f" The nearest one lacks: {', '.join(dict.fromkeys(word.strip('?.,;:!') for word in absent))}."
-    return Refusal("no_sentence", f"{message} Read the passages, or ask in the words of the documents.")
+    return AnswerRefusal("no_sentence", f"{message} Read the passages, or ask in the words of the documents.")

@@ -8,9 +8,9 @@ from typing import Final
 
 from context_engine.answer.bands import outside
 from context_engine.answer.expressions import Expression, has, places_of
-from context_engine.answer.sentences import Kind, Statement
+from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.answer.synonyms import closeness
-from context_engine.answer.wants import Question
+from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms
 
@@ -33,21 +33,21 @@ _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
 
-def fitness(question: Question, statement: Statement) -> float:
+def fitness(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a statement's form fits a question, [0, 1]; 0 if it can be no answer.
 
     1: an expression of the kind that is asked for stands beside the words it belongs to. 0.5: it stands elsewhere in
     the statement. A question that needs no certain expression ("which", "how do I") takes any statement with 0.25.
     """
     text = statement.text()
-    if not text or statement.kind is Kind.LEAD or _of_another_band(question, statement):
+    if not text or statement.kind is StatementKind.LEAD or _of_another_band(question, statement):
         return 0.0
     want = question.want
-    if statement.kind is Kind.LIST and want.name not in _WHOLE_LISTS:
+    if statement.kind is StatementKind.LIST and want.name not in _WHOLE_LISTS:
         return 0.0
     if want.name in ("list", "steps"):
         return _of_list(question, statement)
-    if statement.kind is Kind.LIST and want.name == "role":
+    if statement.kind is StatementKind.LIST and want.name == "role":
         return _of_members(question, statement)
     if want.name == "definition":
         return _defines(question, text)
@@ -60,24 +60,24 @@ def fitness(question: Question, statement: Statement) -> float:
     )
 
 
-def _of_another_band(question: Question, statement: Statement) -> bool:
+def _of_another_band(question: AskedQuestion, statement: Statement) -> bool:
     return any(outside(question.quantities, statement.text((cell.span,))) for cell in statement.cells)
 
 
-def _of_list(question: Question, statement: Statement) -> float:
-    if statement.kind is Kind.LIST:
+def _of_list(question: AskedQuestion, statement: Statement) -> float:
+    if statement.kind is StatementKind.LIST:
         return 1.0
     return _IN_A_LIST if any(has(kind, statement.text()) for kind in question.want.holds) else _WITHOUT
 
 
-def _of_members(question: Question, statement: Statement) -> float:
+def _of_members(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a list of roles fits: its lead-in says what they do."""
     lead = terms(statement.text(statement.above))
     says = any(closeness(question.act, word) for word in lead)
     return float(says and has(Expression.ROLE, statement.text()))
 
 
-def _beside(question: Question, kind: Expression, text: str) -> float:
+def _beside(question: AskedQuestion, kind: Expression, text: str) -> float:
     places = places_of(kind, text)
     if not places:
         return 0.0
@@ -118,7 +118,7 @@ def _acts(act: str, text: str, place: Span) -> float:
     return _HALF
 
 
-def _defines(question: Question, text: str) -> float:
+def _defines(question: AskedQuestion, text: str) -> float:
     """Return whether a statement begins with what the question asks about and then says what it is."""
     opening = _OPENING.sub("", text, count=1)
     meaning = places_of(Expression.MEANS, opening)

@@ -8,9 +8,9 @@ from math import log
 from typing import Final, NamedTuple
 
 from context_engine.answer.bands import inside
-from context_engine.answer.sentences import Kind, Statement
+from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.answer.synonyms import closeness
-from context_engine.answer.wants import Question
+from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms, tokens
 
@@ -26,7 +26,7 @@ exceptions, earlier sentences; and of the words of a whole list's items, which a
 _MOST_LIGHT: Final = 2.0
 
 
-class Match(NamedTuple):
+class QuestionMatch(NamedTuple):
     """What a statement holds of a question.
 
     Attributes:
@@ -40,7 +40,7 @@ class Match(NamedTuple):
     missing: frozenset[str]
 
 
-def matches(question: Question, statements: Sequence[Statement]) -> list[Match]:
+def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[QuestionMatch]:
     """Return what each statement holds of a question.
 
     A word weighs log(1 + N / (n + 1/2)), with n of N statements that hold it themselves: a word that no statement
@@ -54,7 +54,7 @@ def matches(question: Question, statements: Sequence[Statement]) -> list[Match]:
     weights = {term: _weight(question.weights[term], len(zones), counts[term]) for term in asked}
     whole = sum(weights.values()) or 1.0
     return [
-        Match(
+        QuestionMatch(
             coverage=sum(weights[term] * around[term] for term in asked) / whole,
             literal=len(words.intersection(tokens(statement.text()))) / (len(words) or 1),
             missing=frozenset(term for term in asked if around[term] == 0.0),
@@ -72,7 +72,7 @@ def _weight(weight: float, count: int, holding: int) -> float:
 _Zone = tuple[float, frozenset[str]]
 
 
-def _zones(question: Question, statement: Statement) -> tuple[_Zone, ...]:
+def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
     """Return the terms of a statement and of what is around it, with the strength of each; its own come first.
 
     A row for "over 5 years" holds the 7 years of a question.
@@ -82,7 +82,7 @@ def _zones(question: Question, statement: Statement) -> tuple[_Zone, ...]:
     columns = [cell.column for cell in statement.cells if cell.column[0] < cell.column[1]]
     headings = statement.headings
     return (
-        (ITEMS if statement.kind is Kind.LIST else 1.0, _terms(statement, statement.spans) | sizes),
+        (ITEMS if statement.kind is StatementKind.LIST else 1.0, _terms(statement, statement.spans) | sizes),
         (ABOVE, _terms(statement, (*statement.above, *columns))),
         (SECTION, frozenset().union(*map(_terms_of, headings[1:]))),
         (TITLE, frozenset().union(*map(_terms_of, headings[:1]))),

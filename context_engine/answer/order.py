@@ -11,23 +11,27 @@ from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, Kind, Token, content_keys
-from context_engine.answer.values import Finding
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.values import SentenceFinding
 
 _GOVERNING: Final = {
-    Kind.NEGATION: 2, Kind.ONLY: 2, Kind.CONDITION: 3, Kind.EXCEPTION: 3, Kind.BOUND: 3,
-}  # fmt: skip
+    MeaningKind.NEGATION: 2,
+    MeaningKind.ONLY: 2,
+    MeaningKind.CONDITION: 3,
+    MeaningKind.EXCEPTION: 3,
+    MeaningKind.BOUND: 3,
+}
 """How many words after it a token governs, for this comparison."""
 _MOST_PARTS: Final = 9
 _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
 _DENIED_SUBJECT: Final = 8
-_LIMITS: Final = (Kind.BOUND, Kind.NEGATION, Kind.EXCEPTION, Kind.ONLY)
+_LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
 _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
 
 
-def roles(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding where words of the sentence govern or do something else than in the clause.
 
     Args:
@@ -38,10 +42,10 @@ def roles(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
     yield from _swapped(claim, clause.tokens)
 
 
-def _governed(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield the tokens that govern other words in the sentence than in the clause."""
-    several = len({token.key for token in own if token.kind is Kind.MODAL}) > 1
-    kinds = _GOVERNING | ({Kind.MODAL: 2} if several else {})
+    several = len({token.key for token in own if token.kind is MeaningKind.MODAL}) > 1
+    kinds = _GOVERNING | ({MeaningKind.MODAL: 2} if several else {})
     known = content_keys(own)
     for place, token in enumerate(claim):
         if token.kind not in kinds or token.key in _FREE_BOUNDS:
@@ -53,10 +57,10 @@ def _governed(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]
             if counterpart.kind is token.kind and counterpart.key == token.key
         ]
         if governed and not any(governed & each for each in others):
-            yield Finding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
+            yield SentenceFinding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
 
 
-def _after(tokens: Sequence[Token], place: int, most: int) -> frozenset[str]:
+def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[str]:
     """Return the keys of the content that a token governs."""
     if tokens[place].written == "no":
         most = _DENIED_SUBJECT
@@ -64,13 +68,13 @@ def _after(tokens: Sequence[Token], place: int, most: int) -> frozenset[str]:
     return frozenset(content[:most])
 
 
-def other_subject(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
+def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
     subject, predicate = _divided(claim)
     known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
-            yield Finding("subject", f'the passage does not say this of "{token.written}"')
+            yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     if clause.cells:
         return
     rules = [_divided(segment) for segment in segments(clause.own)]
@@ -81,27 +85,31 @@ def other_subject(claim: Sequence[Token], clause: Clause) -> Iterator[Finding]:
     if subject and not said:
         said = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
     if content_keys(nearest) and not said & content_keys((*nearest, *also_done)):
-        yield Finding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+        yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
-def _divided(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:
+def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
     """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
     start = 0
     for place, token in enumerate(tokens):
-        if token.kind is Kind.MODAL:
+        if token.kind is MeaningKind.MODAL:
             return tokens[start:place], tokens[place + 1 :]
-        if token.kind is Kind.BREAK and token.key not in ("and", "or"):
+        if token.kind is MeaningKind.BREAK and token.key not in ("and", "or"):
             start = place + 1
     return (), ()
 
 
-def segments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
     """Return the parts of a sentence between its commas, coordinators and conditions."""
-    cuts = [place for place, token in enumerate(tokens) if token.kind is Kind.BREAK or token.kind is Kind.CONDITION]
+    cuts = [
+        place
+        for place, token in enumerate(tokens)
+        if token.kind is MeaningKind.BREAK or token.kind is MeaningKind.CONDITION
+    ]
     return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
 
 
-def _moved(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if words change their places in a way that changes who does what, or which value is whose.
 
     The longest common order of words stays in place. Other common words may have moved with their preposition or
@@ -117,10 +125,10 @@ def _moved(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
     for place, token in enumerate(claim):
         others = places.get((token.key, token.value)) if token.kind in CONTENT and place not in kept else None
         if others and not any(_same_place(claim, place, own, other, kept) for other in others):
-            yield Finding("roles", f'"{token.written}" stands in another place than in the passage')
+            yield SentenceFinding("roles", f'"{token.written}" stands in another place than in the passage')
 
 
-def _is_ordered(claim: Sequence[Token], own: Sequence[Token]) -> bool:
+def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
     """Return whether the common words of each part of the sentence stand in one order in the clause, in a part or
     neighbouring parts that have its bounds and negations too.
     """
@@ -128,7 +136,7 @@ def _is_ordered(claim: Sequence[Token], own: Sequence[Token]) -> bool:
     return all(_has_place(segment, parts, content_keys(own)) for segment in segments(claim))
 
 
-def _has_place(segment: Sequence[Token], parts: Sequence[Sequence[Token]], known: frozenset[str]) -> bool:
+def _has_place(segment: Sequence[MeaningToken], parts: Sequence[Sequence[MeaningToken]], known: frozenset[str]) -> bool:
     common = sum(token.kind in CONTENT and token.key in known for token in segment)
     limits = {token.key for token in segment if token.kind in _LIMITS}
     for width in range(1, min(len(parts), _MOST_PARTS) + 1):
@@ -139,12 +147,14 @@ def _has_place(segment: Sequence[Token], parts: Sequence[Sequence[Token]], known
     return False
 
 
-def _same_place(claim: Sequence[Token], place: int, own: Sequence[Token], other: int, kept: frozenset[int]) -> bool:
+def _same_place(
+    claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
+) -> bool:
     """Return whether a word follows the same word, or may have moved with what introduces it."""
     if _has_bound(claim[place]):
         return True  # `_swapped` looks at its neighbours
     intro, intro_too = _intro(claim, place), _intro(own, other)
-    if claim[place].kind is Kind.DATE and intro == intro_too:
+    if claim[place].kind is MeaningKind.DATE and intro == intro_too:
         return True
     before, ends_phrase = _before(claim, place), _ends_phrase(claim, place, own, other, kept)
     last = next((at for at in range(place - 1, -1, -1) if claim[at].kind in CONTENT), place)
@@ -154,7 +164,9 @@ def _same_place(claim: Sequence[Token], place: int, own: Sequence[Token], other:
     return (intro == intro_too and intro in _MOBILE and ends_phrase) or _is_genitive(claim, place, own, other)
 
 
-def _ends_phrase(claim: Sequence[Token], place: int, own: Sequence[Token], other: int, kept: frozenset[int]) -> bool:
+def _ends_phrase(
+    claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
+) -> bool:
     """Return whether the moved words from a place on stand together in both, to the end of a phrase of the clause."""
     while other + 1 < len(own) and own[other + 1].kind in CONTENT:
         if place + 1 == len(claim) or place + 1 in kept or claim[place + 1].key != own[other + 1].key:
@@ -163,14 +175,14 @@ def _ends_phrase(claim: Sequence[Token], place: int, own: Sequence[Token], other
     return True
 
 
-def _is_genitive(claim: Sequence[Token], place: int, own: Sequence[Token], other: int) -> bool:
+def _is_genitive(claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int) -> bool:
     """Return whether "the Officer's consent" and "the consent of the Officer" say the same of a word."""
     return _owner(own, other) == _before(claim, place) != "" == _intro(claim, place) or (
         _owner(claim, place) == _before(own, other) != "" == _intro(own, other)
     )
 
 
-def _owner(tokens: Sequence[Token], place: int) -> str:
+def _owner(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return the key of the last word of the phrase that follows a word and "of"; empty without one."""
     out = ""
     if place + 1 < len(tokens) and tokens[place + 1].key == "of":
@@ -181,36 +193,36 @@ def _owner(tokens: Sequence[Token], place: int) -> str:
     return out
 
 
-def _recurs(key: str, tokens: Sequence[Token]) -> bool:
+def _recurs(key: str, tokens: Sequence[MeaningToken]) -> bool:
     return sum(token.key == key for token in tokens) > 1
 
 
-def _has_bound(token: Token) -> bool:
+def _has_bound(token: MeaningToken) -> bool:
     return token.value is not None and token.value.bound != ""
 
 
-def _before(tokens: Sequence[Token], place: int) -> str:
+def _before(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return the key of the content before a place, up to a comma or coordinator."""
     for token in reversed(tokens[:place]):
-        if token.kind is Kind.BREAK:
+        if token.kind is MeaningKind.BREAK:
             return ""
         if token.kind in CONTENT:
             return token.key
     return ""
 
 
-def _intro(tokens: Sequence[Token], place: int) -> str:
+def _intro(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
         if before.key in ("it", "one", "be") or before.written == "no":
             continue
-        if before.kind is Kind.BREAK:
+        if before.kind is MeaningKind.BREAK:
             return "^"
-        return "" if before.kind in (*CONTENT, Kind.MODAL, Kind.NEGATION) else before.key
+        return "" if before.kind in (*CONTENT, MeaningKind.MODAL, MeaningKind.NEGATION) else before.key
     return "^"
 
 
-def _swapped(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
+def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if a value stands in the part of the sentence that belongs to another value of its unit."""
     stated = [(token.value, _neighbours(own, place)) for place, token in enumerate(own) if token.value]
     for place, token in enumerate(claim):
@@ -220,21 +232,21 @@ def _swapped(claim: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
         its = max((len(near & keys) for value, keys in stated if value == token.value), default=0)
         for value, keys in stated:
             if value != token.value and _unit(value) == _unit(token.value) and len(near & keys) > its:
-                yield Finding("value", f'"{token.written}" is said of something else than in the passage')
+                yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
 
 
 def _unit(value: Value) -> tuple[str, str]:
     return value.unit.split(" ")[-1], value.currency
 
 
-def _neighbours(tokens: Sequence[Token], place: int) -> frozenset[str]:
+def _neighbours(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
     """Return the keys of the content between the breaks around a place."""
-    start = next((at for at in range(place, -1, -1) if tokens[at].kind is Kind.BREAK), -1)
-    end = next((at for at in range(place, len(tokens)) if tokens[at].kind is Kind.BREAK), len(tokens))
+    start = next((at for at in range(place, -1, -1) if tokens[at].kind is MeaningKind.BREAK), -1)
+    end = next((at for at in range(place, len(tokens)) if tokens[at].kind is MeaningKind.BREAK), len(tokens))
     return content_keys([token for token in tokens[start + 1 : end] if not token.value])
 
 
-def _common_order(claim: Sequence[Token], own: Sequence[Token]) -> frozenset[int]:
+def _common_order(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> frozenset[int]:
     """Return the places in the sentence of a longest common subsequence of content."""
     first = [place for place, token in enumerate(claim) if token.kind in CONTENT]
     second = [token for token in own if token.kind in CONTENT]
@@ -259,7 +271,7 @@ def _common_order(claim: Sequence[Token], own: Sequence[Token]) -> frozenset[int
     return frozenset(out)
 
 
-def _is_passive(passive: Sequence[Token], active: Sequence[Token]) -> bool:
+def _is_passive(passive: Sequence[MeaningToken], active: Sequence[MeaningToken]) -> bool:
     """Return whether an agent ("by the Board") of one text alone is a subject of the other, before its act."""
     if _agents(active):
         return False
@@ -272,10 +284,10 @@ def _is_passive(passive: Sequence[Token], active: Sequence[Token]) -> bool:
     return False
 
 
-def _agents(tokens: Sequence[Token]) -> list[int]:
+def _agents(tokens: Sequence[MeaningToken]) -> list[int]:
     """Return the places of words after "by"."""
     return [
         place
         for place, token in enumerate(tokens)
-        if place and tokens[place - 1].key == "by" and token.kind in (Kind.WORD, Kind.SIDE)
+        if place and tokens[place - 1].key == "by" and token.kind in (MeaningKind.WORD, MeaningKind.SIDE)
     ]

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_engine.answer.expressions import has
-from context_engine.answer.sentences import Cell, Kind, Statement
+from context_engine.answer.sentences import RowCell, Statement, StatementKind
 from context_engine.answer.synonyms import closeness
 from context_engine.answer.values import Quote, Sentence, Verdict
-from context_engine.answer.wants import Question
+from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms
 
 
-def sentence_of(statement: Statement, question: Question) -> Sentence:
+def sentence_of(statement: Statement, question: AskedQuestion) -> Sentence:
     """Return a statement as a sentence: lead-in and conditions first, then its words, then what limits it.
 
     Of a table's row, the first cell and those that the question asks for are shown, each below its column's name.
     """
-    cells = _chosen(statement, question) if statement.kind is Kind.ROW else []
+    cells = _chosen(statement, question) if statement.kind is StatementKind.ROW else []
     middle = [part for cell in cells for part in (cell.column, cell.span) if part[0] < part[1]] or statement.spans
     spans = tuple(dict.fromkeys((*statement.above, *middle, *statement.after)))
     text = statement.evidence.text
@@ -26,19 +26,19 @@ def sentence_of(statement: Statement, question: Question) -> Sentence:
     return Sentence(_text(statement, cells), quotes, Verdict.SUPPORTED, 1.0)
 
 
-def _text(statement: Statement, cells: Sequence[Cell]) -> str:
-    if statement.kind is Kind.ROW:
+def _text(statement: Statement, cells: Sequence[RowCell]) -> str:
+    if statement.kind is StatementKind.ROW:
         own = "; ".join(_named(statement, cell) for cell in cells)
-    elif statement.kind is Kind.LIST:
+    elif statement.kind is StatementKind.LIST:
         own = "\n".join(f"- {_words(statement, span)}" for span in statement.spans)
     else:
         own = statement.text()
     before, after = statement.text(statement.above), statement.text(statement.after)
-    joint = "\n" if statement.kind is Kind.LIST else " "
+    joint = "\n" if statement.kind is StatementKind.LIST else " "
     return " ".join(filter(None, (joint.join(filter(None, (before, own))), after)))
 
 
-def _named(statement: Statement, cell: Cell) -> str:
+def _named(statement: Statement, cell: RowCell) -> str:
     name = _words(statement, cell.column)
     return f"{name}: {_words(statement, cell.span)}" if name else _words(statement, cell.span)
 
@@ -47,7 +47,7 @@ def _words(statement: Statement, span: Span) -> str:
     return statement.text((span,))
 
 
-def _chosen(statement: Statement, question: Question) -> list[Cell]:
+def _chosen(statement: Statement, question: AskedQuestion) -> list[RowCell]:
     """Return the cells of a row to show: the first, which names it, and those that the question asks for.
 
     Where columns cannot tell which of several amounts, durations ... is asked for, all of them are shown.
@@ -62,6 +62,6 @@ def _chosen(statement: Statement, question: Question) -> list[Cell]:
     return [first, *asked] if asked else list(statement.cells)
 
 
-def _says(statement: Statement, cell: Cell, term: str) -> bool:
+def _says(statement: Statement, cell: RowCell, term: str) -> bool:
     words = terms(f"{_words(statement, cell.column)} {_words(statement, cell.span)}")
     return any(closeness(term, word) > 0.0 for word in words)

@@ -18,7 +18,7 @@ from context_engine.core.ranking.guard import is_quantity, meaning, names
 from context_engine.core.text import STOP_WORDS, stems, without_markup
 
 
-class Kind(StrEnum):
+class MeaningKind(StrEnum):
     """What a token says.
 
     VALUE: a number with its unit, currency and bound. DATE: a date or time. REFERENCE: a clause or code. SIDE: one side
@@ -41,11 +41,13 @@ class Kind(StrEnum):
     BREAK = "break"
 
 
-CONTENT: Final = frozenset((Kind.VALUE, Kind.DATE, Kind.REFERENCE, Kind.SIDE, Kind.WORD))
+CONTENT: Final = frozenset(
+    (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE, MeaningKind.WORD)
+)
 """The kinds of tokens that name something."""
 
 
-class Token(NamedTuple):
+class MeaningToken(NamedTuple):
     """A token of a sentence.
 
     Attributes:
@@ -55,7 +57,7 @@ class Token(NamedTuple):
         is_name: whether it is written as a name inside the sentence.
     """
 
-    kind: Kind
+    kind: MeaningKind
     key: str
     written: str
     value: Value | None = None
@@ -98,13 +100,13 @@ _PHRASES: Final = {
     "less than": f"less than|below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
 }
 _KINDS: Final = {
-    **dict.fromkeys(("must", "may", "should", "will", "would", "could", "might"), Kind.MODAL),
-    **dict.fromkeys(("no", "not", "without"), Kind.NEGATION),
-    **dict.fromkeys(("if", "unless", "until", "while", "subject to"), Kind.CONDITION),
-    **dict.fromkeys(("under", "about"), Kind.LINK),
-    "except": Kind.EXCEPTION,
-    "only": Kind.ONLY,
-    "promptly": Kind.WORD,
+    **dict.fromkeys(("must", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
+    **dict.fromkeys(("no", "not", "without"), MeaningKind.NEGATION),
+    **dict.fromkeys(("if", "unless", "until", "while", "subject to"), MeaningKind.CONDITION),
+    **dict.fromkeys(("under", "about"), MeaningKind.LINK),
+    "except": MeaningKind.EXCEPTION,
+    "only": MeaningKind.ONLY,
+    "promptly": MeaningKind.WORD,
 }
 _BOUNDS: Final = frozenset(("at least", "at most", "within", "more than", "less than"))
 _PLACES: Final = {"more than": "above", "less than": "below"}
@@ -128,10 +130,10 @@ _PLAIN: Final = """
 """Words that `meaning` compares in near-duplicates, but that a paraphrase may add or leave out."""
 
 _WORDS: Final = {
-    **dict.fromkeys(_LINKS.split(), Kind.LINK),
-    **dict.fromkeys(_PRONOUNS.split(), Kind.LINK),
-    **dict.fromkeys(_BEING.split(), Kind.LINK),
-    **dict.fromkeys(_COORDINATORS.split(), Kind.BREAK),
+    **dict.fromkeys(_LINKS.split(), MeaningKind.LINK),
+    **dict.fromkeys(_PRONOUNS.split(), MeaningKind.LINK),
+    **dict.fromkeys(_BEING.split(), MeaningKind.LINK),
+    **dict.fromkeys(_COORDINATORS.split(), MeaningKind.BREAK),
 }
 _UNSAID: Final = frozenset(_SILENT.split())
 _NO_SIDES: Final = frozenset(_PLAIN.split())
@@ -176,7 +178,7 @@ def normalised(text: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def read(text: str) -> tuple[Token, ...]:
+def read(text: str) -> tuple[MeaningToken, ...]:
     """Return the tokens of a sentence in order.
 
     Args:
@@ -192,7 +194,7 @@ def read(text: str) -> tuple[Token, ...]:
     return tuple(_bounded(list(_scanned(marked, names(plain)))))
 
 
-def content_keys(tokens: Sequence[Token]) -> frozenset[str]:
+def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the keys of the tokens that name something."""
     return frozenset(token.key for token in tokens if token.kind in CONTENT)
 
@@ -202,84 +204,84 @@ def _spelled_out(match: re.Match[str]) -> str:
     return f"{_SHORTENED.get(place, match[place])} not"
 
 
-def _scanned(text: str, known: frozenset[str]) -> Iterator[Token]:
+def _scanned(text: str, known: frozenset[str]) -> Iterator[MeaningToken]:
     place = 0
     while match := _SCANNER.search(text, place):
         place = match.end()
         written = match[0]
         match match.lastgroup:
             case "date":
-                yield Token(Kind.DATE, date_key(written), written)
+                yield MeaningToken(MeaningKind.DATE, date_key(written), written)
             case "mark":
                 yield from _phrase(_PHRASE_NAMES[int(written.strip("§"))])
             case "code":
-                yield Token(Kind.REFERENCE, written.replace(".(", "("), written, is_name=True)
+                yield MeaningToken(MeaningKind.REFERENCE, written.replace(".(", "("), written, is_name=True)
             case "number":
                 value, place = quantity(text, match)
                 if written == "one" and not (value.unit or value.currency):
-                    yield Token(Kind.LINK, written, written)
+                    yield MeaningToken(MeaningKind.LINK, written, written)
                 else:
-                    yield Token(Kind.VALUE, value.number, text[match.start() : place], value)
+                    yield MeaningToken(MeaningKind.VALUE, value.number, text[match.start() : place], value)
             case "item" if written[0].isalpha():
-                yield Token(Kind.REFERENCE, written[written.index("(") :], written)
+                yield MeaningToken(MeaningKind.REFERENCE, written[written.index("(") :], written)
             case "word":
                 yield from _word(written, known)
             case "break":
-                yield Token(Kind.BREAK, written, written)
+                yield MeaningToken(MeaningKind.BREAK, written, written)
 
 
-def _phrase(name: str) -> Iterator[Token]:
+def _phrase(name: str) -> Iterator[MeaningToken]:
     if name == "must not":
-        yield Token(Kind.MODAL, "must", name)
-        yield Token(Kind.NEGATION, "not", "not")
+        yield MeaningToken(MeaningKind.MODAL, "must", name)
+        yield MeaningToken(MeaningKind.NEGATION, "not", "not")
     else:
-        yield Token(_KINDS.get(name, Kind.BOUND), "not" if name == "no" else name, name)
+        yield MeaningToken(_KINDS.get(name, MeaningKind.BOUND), "not" if name == "no" else name, name)
 
 
-def _word(word: str, known: frozenset[str]) -> Iterator[Token]:
+def _word(word: str, known: frozenset[str]) -> Iterator[MeaningToken]:
     if word == "twice":
-        yield Token(Kind.VALUE, "2", word, Value("2", "time"))
+        yield MeaningToken(MeaningKind.VALUE, "2", word, Value("2", "time"))
     elif currency := currency_of(word):
-        yield Token(Kind.SIDE, currency, word)
+        yield MeaningToken(MeaningKind.SIDE, currency, word)
     elif kind := _WORDS.get(word):
-        yield Token(kind, _LINK_KEYS.get(word, word), word)
+        yield MeaningToken(kind, _LINK_KEYS.get(word, word), word)
     elif word not in _UNSAID:
         stem = stems([word])[0]
         key = _SAME.get(stem, stem)
         side = None if word in _NO_SIDES else next(filter(None, map(meaning, (word, stem, key))), None)
         if side or (is_quantity(word) and word not in _NO_SIDES):
-            yield Token(Kind.SIDE, key if stem in _SAME else side or key, word, is_name=word in known)
+            yield MeaningToken(MeaningKind.SIDE, key if stem in _SAME else side or key, word, is_name=word in known)
         elif word not in STOP_WORDS:
-            yield Token(Kind.WORD, key, word, is_name=word in known)
+            yield MeaningToken(MeaningKind.WORD, key, word, is_name=word in known)
 
 
-def _bounded(tokens: Sequence[Token]) -> Iterator[Token]:
+def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
     """Yield the tokens with each bound joined to the number that it belongs to, and units shared in a range.
 
     "No member may" says what "a member must not" says.
     """
     denied = False
     for place, token in enumerate(tokens):
-        denied = token.kind is not Kind.BREAK and (denied or token.written == "no")
+        denied = token.kind is not MeaningKind.BREAK and (denied or token.written == "no")
         if token.value:
             yield token._replace(value=_complete(tokens, place, token.value))
         elif token.key in _BOUNDS:
             if not _is_joined(tokens, place):
                 place_of = _PLACES.get(token.key)
-                yield token._replace(kind=Kind.SIDE, key=place_of) if place_of else token
-        elif denied and token.kind is Kind.MODAL and token.key == "may":
+                yield token._replace(kind=MeaningKind.SIDE, key=place_of) if place_of else token
+        elif denied and token.kind is MeaningKind.MODAL and token.key == "may":
             yield token._replace(key="must")
         else:
             yield token
 
 
-def _is_joined(tokens: Sequence[Token], place: int) -> bool:
+def _is_joined(tokens: Sequence[MeaningToken], place: int) -> bool:
     """Return whether a bound stands before a number, or as "at most" behind one."""
     following = any(token.value and not token.value.bound for token in tokens[place + 1 : place + 3])
     return following or (tokens[place].key in ("at most", "at least") and place > 0 and bool(tokens[place - 1].value))
 
 
-def _complete(tokens: Sequence[Token], place: int, value: Value) -> Value:
+def _complete(tokens: Sequence[MeaningToken], place: int, value: Value) -> Value:
     """Return a value with its bound, and with the unit of the number that a range ends with."""
     if not value.bound:
         before = [token.key for token in tokens[max(place - 2, 0) : place] if token.key in _BOUNDS]

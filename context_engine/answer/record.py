@@ -14,7 +14,7 @@ from context_engine.core.text import content_sha256
 
 if TYPE_CHECKING:
     from context_engine.answer.answering import Answer
-    from context_engine.answer.writing import Written
+    from context_engine.answer.writing import ModelCall
 
 
 def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
@@ -92,7 +92,7 @@ def _context(context: Context) -> dict[str, Any]:
     }
 
 
-def _written(written: Written) -> dict[str, Any]:
+def _written(written: ModelCall) -> dict[str, Any]:
     return {
         "name": written.model,
         "prompt_sha256": written.prompt_sha256,
@@ -103,7 +103,7 @@ def _written(written: Written) -> dict[str, Any]:
     }
 
 
-def _judge(written: Written | None) -> dict[str, Any] | None:
+def _judge(written: ModelCall | None) -> dict[str, Any] | None:
     judge = None if written is None else written.judge
     return None if judge is None else {"name": judge.name, "opinions": judge.opinions}
 

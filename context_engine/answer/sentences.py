@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from context_engine.answer.blocks import Block, Nested, is_record, nested_blocks
+from context_engine.answer.blocks import Nested, TextBlock, is_record, nested_blocks
 from context_engine.answer.values import Evidence
 from context_engine.core.chunking.spans import Span, TableHead, stripped, table_heads
 from context_engine.core.text import has_words, without_markup
@@ -36,7 +36,7 @@ _SHORT: Final = 60
 _TITLE: Final = 20
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """The form of a statement: a sentence or item, a lead-in alone, a row of a table, a field of a record, a list."""
 
     SENTENCE = "sentence"
@@ -46,7 +46,7 @@ class Kind(StrEnum):
     LIST = "list"
 
 
-class Cell(NamedTuple):
+class RowCell(NamedTuple):
     """A cell of a table: its place, and the place of its column's name (empty if it has none)."""
 
     span: Span
@@ -66,13 +66,13 @@ class Statement(NamedTuple):
     """
 
     evidence: Evidence
-    kind: Kind
+    kind: StatementKind
     spans: tuple[Span, ...]
     above: tuple[Span, ...] = ()
     after: tuple[Span, ...] = ()
     around: tuple[Span, ...] = ()
     headings: tuple[str, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[RowCell, ...] = ()
 
     def text(self, spans: Sequence[Span] | None = None) -> str:
         """Return the words of its spans, or of others in its passage, as a reader sees them."""
@@ -89,7 +89,7 @@ def statements(evidence: Evidence) -> list[Statement]:
     """Return the statements of a passage in their order; struck or deleted words are in none of them."""
     blocks = nested_blocks(evidence.text)
     out = [*_sentences(evidence, blocks), *_rows(evidence, blocks), *_lists(evidence, blocks)]
-    return sorted(out, key=lambda statement: (statement.start, statement.kind is Kind.LIST))
+    return sorted(out, key=lambda statement: (statement.start, statement.kind is StatementKind.LIST))
 
 
 def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Statement]:
@@ -109,7 +109,7 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
             if spans := _unstruck(text, (span,)):
                 yield Statement(
                     evidence,
-                    Kind.FIELD if of_record else _kind(_shown(text, span), is_lead=span in leads),
+                    StatementKind.FIELD if of_record else _kind(_shown(text, span), is_lead=span in leads),
                     spans,
                     above=_unstruck(text, (*shown, *before)),
                     after=_unstruck(text, after),
@@ -118,8 +118,12 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
                 )
 
 
-def _kind(words: str, *, is_lead: bool) -> Kind:
-    return Kind.LEAD if words.endswith((":", "：")) or (is_lead and words[-1:].isalnum()) else Kind.SENTENCE
+def _kind(words: str, *, is_lead: bool) -> StatementKind:
+    return (
+        StatementKind.LEAD
+        if words.endswith((":", "：")) or (is_lead and words[-1:].isalnum())
+        else StatementKind.SENTENCE
+    )
 
 
 def _shown(text: str, span: Span) -> str:
@@ -154,7 +158,7 @@ def _above(text: str, each: Nested) -> tuple[list[Span], list[Span]]:
     return shown, around
 
 
-def _leads(text: str, parent: Block) -> bool:
+def _leads(text: str, parent: TextBlock) -> bool:
     """Return whether the blocks below a block cannot be understood without its last sentence."""
     words = _shown(text, parent.spans[-1])
     if parent.kind == "item" and (len(words) <= _SHORT or _CONDITION.search(words)):
@@ -186,12 +190,12 @@ def _limiting(text: str, spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(spans[:end])
 
 
-def _units(text: str, block: Block) -> tuple[Span, ...]:
+def _units(text: str, block: TextBlock) -> tuple[Span, ...]:
     """Return the fields of a record that say in what its numbers are counted; at most three."""
     return tuple(span for span in block.spans if _UNIT.match(text, *span))[:_MOST_LIMITS]
 
 
-def _headings(evidence: Evidence, blocks: Sequence[Block]) -> tuple[str, ...]:
+def _headings(evidence: Evidence, blocks: Sequence[TextBlock]) -> tuple[str, ...]:
     inside = (_shown(evidence.text, block.spans[0]) for block in blocks)
     return tuple(dict.fromkeys(filter(None, (*evidence.headings, *inside))))
 
@@ -209,14 +213,16 @@ def _rows(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Statement]:
             shown, around = _above(text, each)
             spans = tuple(cell.span for cell in cells)
             headings = _headings(evidence, each.headings)
-            yield Statement(evidence, Kind.ROW, spans, _unstruck(text, shown), (), tuple(around), headings, cells)
+            yield Statement(
+                evidence, StatementKind.ROW, spans, _unstruck(text, shown), (), tuple(around), headings, cells
+            )
 
 
-def _cells(text: str, row: Span, head: TableHead | None) -> tuple[Cell, ...]:
+def _cells(text: str, row: Span, head: TableHead | None) -> tuple[RowCell, ...]:
     """Return the cells of a row that hold words and are not struck."""
     columns = [] if head is None else _split(text, (head.start, text.index("\n", head.start)))
     cells = (
-        Cell(span, columns[place] if place < len(columns) else (span[0], span[0]))
+        RowCell(span, columns[place] if place < len(columns) else (span[0], span[0]))
         for place, span in enumerate(_split(text, row))
     )
     return tuple(
@@ -245,4 +251,4 @@ def _lists(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Statement]:
             after = _unstruck(text, _limits(text, members[-1], len(members[-1].block.spans) - 1))
             headings = _headings(evidence, first.headings)
             above = _unstruck(text, shown)
-            yield Statement(evidence, Kind.LIST, spans, above, after, tuple(around), headings)
+            yield Statement(evidence, StatementKind.LIST, spans, above, after, tuple(around), headings)

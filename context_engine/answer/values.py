@@ -58,7 +58,7 @@ class Verdict(StrEnum):
     UNCITED = "uncited"
 
 
-class Finding(NamedTuple):
+class SentenceFinding(NamedTuple):
     """A reason for a verdict.
 
     Attributes:
@@ -85,7 +85,7 @@ class Sentence(NamedTuple):
     quotes: tuple[Quote, ...]
     verdict: Verdict
     coverage: float
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SentenceFinding, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class Sentence(NamedTuple):
         return tuple(dict.fromkeys(quote.label for quote in self.quotes))
 
 
-class Refusal(NamedTuple):
+class AnswerRefusal(NamedTuple):
     """Why there is no answer.
 
     Attributes:
@@ -116,4 +116,4 @@ class Extraction(NamedTuple):
 
     wants: str
     sentences: tuple[Sentence, ...]
-    refusal: Refusal | None
+    refusal: AnswerRefusal | None

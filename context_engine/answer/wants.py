@@ -174,7 +174,7 @@ LIGHT: Final = 0.35
 """Weight of a word that many sentences of a policy could hold; a word that names something weighs 1."""
 
 
-class Question(NamedTuple):
+class AskedQuestion(NamedTuple):
     """A question as it is looked for.
 
     Attributes:
@@ -193,7 +193,7 @@ class Question(NamedTuple):
     quantities: tuple[Quantity, ...]
 
 
-def read_question(text: str, language: str = "en") -> Question:
+def read_question(text: str, language: str = "en") -> AskedQuestion:
     """Return what a question asks for.
 
     Args:
@@ -208,7 +208,7 @@ def read_question(text: str, language: str = "en") -> Question:
     rest = _ASKS.sub(" ", want.form.sub(" ", plain, count=1))
     weights = term_weights(rest) or term_weights(plain)
     counted = _COUNTED.search(plain.casefold()) if want.name == "number" else None
-    return Question(
+    return AskedQuestion(
         plain,
         want,
         {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},

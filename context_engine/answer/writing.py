@@ -48,7 +48,7 @@ _QUESTION_TOKENS: Final = 200
 
 
 @dataclass(slots=True)
-class Written:
+class ModelCall:
     """What a model was asked for an answer, and what it cost.
 
     Attributes:
@@ -112,7 +112,7 @@ class Writer:
         entails: Entailment | None = None,
     ) -> None:
         self.name = model.name
-        self.rewriting: Written | None = None
+        self.rewriting: ModelCall | None = None
         self._model, self._spending, self._entails = model, spending, entails
 
     def write(
@@ -120,7 +120,7 @@ class Writer:
         question: str,
         context: Context,
         evidence: Sequence[Evidence],
-        written: Written,
+        written: ModelCall,
         stopped: Stopped | None = None,
     ) -> Generator[Sentence, None, None]:
         """Yield the sentences of the model's answer, each as soon as it is complete and checked.
@@ -149,12 +149,12 @@ class Writer:
         turns = [f"{turn.role}: {turn.content}" for turn in history[-_MOST_TURNS:]]
         text = fence("\n".join([*turns, f"last question: {question}"]), nonce)
         messages = [ChatMessage("system", _STANDALONE.format(nonce=nonce)), ChatMessage("user", text)]
-        self.rewriting = Written(self.name)
+        self.rewriting = ModelCall(self.name)
         rewritten = "".join(self._texts(messages, _QUESTION_TOKENS, self.rewriting)).strip()
         return rewritten if rewritten and len(rewritten) <= _MOST_QUESTION else question
 
     def _texts(
-        self, messages: Sequence[ChatMessage], max_tokens: int, written: Written, stopped: Stopped | None = None
+        self, messages: Sequence[ChatMessage], max_tokens: int, written: ModelCall, stopped: Stopped | None = None
     ) -> Generator[str, None, None]:
         """Yield the texts that the model streams; settle the price when it ends, fails or is no longer read."""
         written.parameters = {"max_tokens": max_tokens, "temperature": 0.0}

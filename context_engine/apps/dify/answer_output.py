@@ -9,7 +9,7 @@ from context_engine.answer.answering import Answer, Stated
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.contract import AnswerResponse, citation_line, response_of
 from context_engine.answer.text import sentence_text, separator
-from context_engine.answer.values import Refusal, Verdict
+from context_engine.answer.values import AnswerRefusal, Verdict
 from context_engine.apps.dify.answer import ToolOutput, lines, search_answer
 from context_engine.apps.dify.dify_json import fitted, plain
 from context_engine.apps.dify.form import SearchForm
@@ -103,7 +103,7 @@ def _citations_text(response: AnswerResponse) -> str:
     return lines("citations_text", [inert(citation_line(citation)) for citation in cited])
 
 
-def _refused(refusal: Refusal, tongue: Tongue) -> str:
+def _refused(refusal: AnswerRefusal, tongue: Tongue) -> str:
     """Return the sentence of a refusal; one that is not ours stays English."""
     if refusal.code == _NO_SUBJECT:
         return subject_missing(tongue).content

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_engine.answer.writing import Written
+from context_engine.answer.writing import ModelCall
 from context_engine.apps.dify.chat_model import failed
 from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason
 from context_engine.core.protocols import ChatModel
@@ -68,7 +68,7 @@ class Rewriting(BaseModel):
     tokens: ModelTokens | None = None
 
     @classmethod
-    def of(cls, written: Written | None) -> Rewriting | None:
+    def of(cls, written: ModelCall | None) -> Rewriting | None:
         """Return a call of the plugin; None if there was none."""
         if written is None:
             return None
@@ -95,14 +95,14 @@ class PluginModel(BaseModel):
     wrote: ModelText | None = Field(None, description="Null: search, and return the prompt.")
 
     @property
-    def rewritten(self) -> Written | None:
+    def rewritten(self) -> ModelCall | None:
         """The call for the question, for the record of the answer."""
         made = self.rewriting
         if made is None:
             return None
         parameters = {"max_tokens": made.max_tokens, "temperature": 0.0}
         usage = None if made.tokens is None else made.tokens.usage
-        return Written(self.name, made.prompt_sha256, parameters, finish=made.finish, usage=usage)
+        return ModelCall(self.name, made.prompt_sha256, parameters, finish=made.finish, usage=usage)
 
 
 class PromptMessage(BaseModel):

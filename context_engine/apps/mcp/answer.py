@@ -7,7 +7,7 @@ from typing import Final
 from context_engine.answer.asking import answer_question
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, QuoteOut
 from context_engine.apps.dify.node_output import inert_values
-from context_engine.apps.mcp.answers import AnsweredQuestion, AnsweredSentence, CitedPassage, QuotedEvidence
+from context_engine.apps.mcp.answers import AnsweredSentence, CheckedAnswer, CitedPassage, QuotedEvidence
 from context_engine.apps.mcp.arguments import AnswerArguments
 from context_engine.apps.mcp.reply import Call, Reply, passage_id
 from context_engine.core.models import Caller
@@ -33,7 +33,7 @@ def answer(call: Call, asked: AnswerArguments) -> Reply:
     response = answer_question(
         call.deployment, request, principal=principal, caller=_CALLER, request_id=call.request_id
     )
-    content = AnsweredQuestion.model_validate(inert_values(_answered(response).model_dump(mode="json")))
+    content = CheckedAnswer.model_validate(inert_values(_answered(response).model_dump(mode="json")))
     reply = Reply(content, _text(content))
     while not reply.fits and content.citations:  # the passages of a refusal may be many
         content = content.model_copy(update={"citations": content.citations[:-1]})
@@ -41,9 +41,9 @@ def answer(call: Call, asked: AnswerArguments) -> Reply:
     return reply
 
 
-def _answered(response: AnswerResponse) -> AnsweredQuestion:
+def _answered(response: AnswerResponse) -> CheckedAnswer:
     domain = response.domain
-    return AnsweredQuestion(
+    return CheckedAnswer(
         answer=response.text,
         refused=None if response.refusal is None else response.refusal.code,
         sentences=[
@@ -83,7 +83,7 @@ def _quote(domain: str, quote: QuoteOut) -> QuotedEvidence:
     return QuotedEvidence(label=quote.label, id=passage_id(domain, quote.namespace, quote.chunk_id), text=quote.text)
 
 
-def _text(content: AnsweredQuestion) -> str:
+def _text(content: CheckedAnswer) -> str:
     """Return the answer as text for a model: outcome, sentences, quotes and places."""
     lines = ["This is a fictitious demo bank."] if content.demo else []
     outcome = "Answered" if content.refused is None else f"No answer ({content.refused})"

@@ -81,7 +81,7 @@ class CitedPassage(_Answer):
     authority_tier: int | None = Field(description="1 is the highest.")
 
 
-class AnsweredQuestion(_Answer):
+class CheckedAnswer(_Answer):
     """An answer whose sentences show their evidence, or why there is none."""
 
     answer: str = Field(description="The sentences with their labels; if refused, why.")

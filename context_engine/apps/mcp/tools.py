@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from context_engine.apps.mcp.answer import answer
-from context_engine.apps.mcp.answers import AnsweredQuestion, DomainsAnswer, FetchAnswer, SearchAnswer
+from context_engine.apps.mcp.answers import CheckedAnswer, DomainsAnswer, FetchAnswer, SearchAnswer
 from context_engine.apps.mcp.arguments import (
     AnswerArguments,
     DomainsArguments,
@@ -80,7 +80,7 @@ TOOLS: Final = (
         "wants a short, checked answer; use `search` if you need the passages. If `refused` is set, tell the person "
         "why, and do not answer from memory. Report `conflicts` as they are.",
         AnswerArguments,
-        AnsweredQuestion,
+        CheckedAnswer,
         answer,
     ),
     Tool(

@@ -25,7 +25,7 @@ _ELSEWHERE: Final = "other"
 _METHODS: Final = ("GET", "HEAD", "POST")
 
 
-class Measured(Protocol):
+class MeasuredService(Protocol):
     """What is read of a service when its metrics are."""
 
     live: LiveDeployment
@@ -44,7 +44,7 @@ class Metrics:
         service: whose slots, readiness and engine are read when the metrics are.
     """
 
-    def __init__(self, service: Measured) -> None:
+    def __init__(self, service: MeasuredService) -> None:
         self._service, self._registry = service, CollectorRegistry()
         self._requests = Counter(
             f"{_PREFIX}_requests",

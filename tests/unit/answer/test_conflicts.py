@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.answer.conflicts import Conflict, Difference, conflicts, differs
+from context_engine.answer.conflicts import Conflict, ConflictDifference, conflicts, differs
 from context_engine.answer.reading import read
 from context_engine.answer.values import Evidence, Quote, Sentence, Verdict
 
@@ -27,25 +27,27 @@ def contradictions(passages: Iterable[Evidence]) -> tuple[Conflict, ...]:
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (RULE.replace("3 days", "5 days"), Difference("number", "3 days", "5 days")),
-        (RULE.replace("3 days", "3 weeks"), Difference("unit", "3 days", "3 weeks")),
-        (RULE.replace("shall", "may"), Difference("modal", "must", "may")),
-        (RULE.replace("shall report", "shall not report"), Difference("negation", "", "not")),
+        (RULE.replace("3 days", "5 days"), ConflictDifference("number", "3 days", "5 days")),
+        (RULE.replace("3 days", "3 weeks"), ConflictDifference("unit", "3 days", "3 weeks")),
+        (RULE.replace("shall", "may"), ConflictDifference("modal", "must", "may")),
+        (RULE.replace("shall report", "shall not report"), ConflictDifference("negation", "", "not")),
         ("USD".join(RULE.split("3 days")), None),
     ],
 )
-def test_the_same_thing_said_otherwise(other: str, difference: Difference | None) -> None:
+def test_the_same_thing_said_otherwise(other: str, difference: ConflictDifference | None) -> None:
     assert differs(read(RULE), read(other)) == ((difference,) if difference else ())
 
 
 def test_currency_date_and_bound() -> None:
     text = "Netting sets transfer at least EUR 500,000 of margin before 1 March 2026."
     assert differs(read(text), read(text.replace("EUR", "USD"))) == (
-        Difference("currency", "eur 500,000", "usd 500,000"),
+        ConflictDifference("currency", "eur 500,000", "usd 500,000"),
     )
     assert differs(read(text), read(text.replace("at least", "at most")))[0].code == "bound"
     assert differs(read(text), read(text.replace("1 March", "1 April")))[0].code == "date"
-    assert differs(read(text), read(text.replace("before", "after"))) == (Difference("bound", "before", "after"),)
+    assert differs(read(text), read(text.replace("before", "after"))) == (
+        ConflictDifference("bound", "before", "after"),
+    )
 
 
 def test_other_words_for_the_same_value_are_no_contradiction() -> None:
@@ -99,7 +101,7 @@ def test_rows_are_compared_cell_by_cell() -> None:
     head = "| Rating | Head of Risk | FCAA |\n|---|---|---|\n"
     rows = ["| Severe event of the desk | 1 hour | 24 hours |\n", "| Severe event of the desk | 1 hour | 48 hours |\n"]
     (conflict,) = contradictions([passage(rank, head + row) for rank, row in enumerate(rows, start=1)])
-    assert conflict.differences == (Difference("number", "24 hours", "48 hours"),)
+    assert conflict.differences == (ConflictDifference("number", "24 hours", "48 hours"),)
 
 
 def test_headers_of_documents_are_not_compared() -> None:

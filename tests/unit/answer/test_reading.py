@@ -3,14 +3,14 @@
 import pytest
 
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import Kind, Token, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, read
 
 
 def values(text: str) -> list[Value]:
     return [token.value for token in read(text) if token.value]
 
 
-def keys(text: str, kind: Kind) -> list[str]:
+def keys(text: str, kind: MeaningKind) -> list[str]:
     return [token.key for token in read(text) if token.kind is kind]
 
 
@@ -47,36 +47,38 @@ def test_a_range_shares_its_unit() -> None:
 
 def test_dates_and_times() -> None:
     text = "1 March 2026, March 1, 2026, 2026-03-01, the 1st of March 2026; March 2026; 1 March; 9:30"
-    assert keys(text, Kind.DATE) == ["2026-03-01"] * 4 + ["2026-03-", "-03-01", "09:30"]
+    assert keys(text, MeaningKind.DATE) == ["2026-03-01"] * 4 + ["2026-03-", "-03-01", "09:30"]
 
 
 def test_the_month_of_may_is_no_modal() -> None:
-    assert keys("It may end on 1 May 2026, or by 2 May, or in May 2027.", Kind.MODAL) == ["may"]
-    assert keys("Rule 5 may apply.", Kind.MODAL) == ["may"]
+    assert keys("It may end on 1 May 2026, or by 2 May, or in May 2027.", MeaningKind.MODAL) == ["may"]
+    assert keys("Rule 5 may apply.", MeaningKind.MODAL) == ["may"]
 
 
 @pytest.mark.parametrize("text", ["may not", "must not", "shall not", "cannot", "can't", "is not permitted to"])
 def test_a_prohibition_is_one_in_any_words(text: str) -> None:
-    tokens = [(token.kind, token.key) for token in read(f"A bank {text} trade") if token.kind is not Kind.WORD]
-    assert tokens == [(Kind.MODAL, "must"), (Kind.NEGATION, "not")]
+    tokens = [(token.kind, token.key) for token in read(f"A bank {text} trade") if token.kind is not MeaningKind.WORD]
+    assert tokens == [(MeaningKind.MODAL, "must"), (MeaningKind.NEGATION, "not")]
 
 
 def test_no_subject_may_is_a_prohibition() -> None:
-    assert keys("No member may trade", Kind.MODAL) == keys("A member may not trade", Kind.MODAL) == ["must"]
+    assert (
+        keys("No member may trade", MeaningKind.MODAL) == keys("A member may not trade", MeaningKind.MODAL) == ["must"]
+    )
 
 
 def test_conditions_exceptions_and_bounds() -> None:
     text = "Where asked, unless closed, other than by the Board, only prior to launch"
-    kinds = (Kind.CONDITION, Kind.EXCEPTION, Kind.ONLY, Kind.BOUND)
+    kinds = (MeaningKind.CONDITION, MeaningKind.EXCEPTION, MeaningKind.ONLY, MeaningKind.BOUND)
     assert [token.key for token in read(text) if token.kind in kinds] == ["if", "unless", "except", "only", "before"]
 
 
 def test_references_and_names() -> None:
     names = [token.written for token in read("The Board of Group Risk reads it.") if token.is_name]
     assert names == ["board", "group", "risk"]
-    assert keys("Rule 4.2.1(b) and NPA-SOP-001", Kind.REFERENCE) == ["4.2.1(b)", "npa-sop-001"]
+    assert keys("Rule 4.2.1(b) and NPA-SOP-001", MeaningKind.REFERENCE) == ["4.2.1(b)", "npa-sop-001"]
 
 
 def test_acts_and_sides_are_told_from_plain_words() -> None:
-    assert keys("The higher limit was approved.", Kind.SIDE) == ["higher", "approv"]
-    assert read("the committee") == (Token(Kind.WORD, "committe", "committee"),)
+    assert keys("The higher limit was approved.", MeaningKind.SIDE) == ["higher", "approv"]
+    assert read("the committee") == (MeaningToken(MeaningKind.WORD, "committe", "committee"),)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.answer.sentences import Kind, statements
+from context_engine.answer.sentences import StatementKind, statements
 
 
 def shown(statement):
@@ -22,7 +22,7 @@ def test_sentences_of_a_paragraph(passage):
 
 def test_an_item_hangs_on_its_lead_in(passage):
     text = "The teller must not:\n\n- lend a key;\n- leave the\n  vault open."
-    items = of_kind(passage(text), Kind.SENTENCE)
+    items = of_kind(passage(text), StatementKind.SENTENCE)
     assert [shown(item)[:2] for item in items] == [
         ("The teller must not:", "lend a key;"),
         ("The teller must not:", "leave the vault open."),
@@ -30,16 +30,16 @@ def test_an_item_hangs_on_its_lead_in(passage):
 
 
 def test_a_lead_in_alone_is_of_a_kind_of_its_own(passage):
-    assert [each.text() for each in of_kind(passage("Keys are:\n- red\n- blue"), Kind.LEAD)] == ["Keys are:"]
+    assert [each.text() for each in of_kind(passage("Keys are:\n- red\n- blue"), StatementKind.LEAD)] == ["Keys are:"]
 
 
 def test_a_list_is_a_statement_too(passage):
-    (whole,) = of_kind(passage("Approved colours:\n\n1. red\n2. blue"), Kind.LIST)
+    (whole,) = of_kind(passage("Approved colours:\n\n1. red\n2. blue"), StatementKind.LIST)
     assert shown(whole) == ("Approved colours:", "red blue", "")
 
 
 def test_a_list_holds_its_items_to_the_end(passage):
-    (whole,) = of_kind(passage("Lend:\n\n- cards. Not to visitors.\n- keys."), Kind.LIST)
+    (whole,) = of_kind(passage("Lend:\n\n- cards. Not to visitors.\n- keys."), StatementKind.LIST)
     assert whole.text() == "cards. Not to visitors. keys."
 
 
@@ -63,14 +63,14 @@ def test_headings_inside_the_passage_follow_those_of_the_evidence(passage):
 
 def test_a_row_knows_its_columns(passage):
     evidence = passage("| Rating | Limit |\n|---|---|\n| Low | USD 5 |\n| High | USD 1 |")
-    rows = of_kind(evidence, Kind.ROW)
+    rows = of_kind(evidence, StatementKind.ROW)
     assert [row.text() for row in rows] == ["Low USD 5", "High USD 1"]
     assert [rows[0].text((cell.column,)) for cell in rows[0].cells] == ["Rating", "Limit"]
 
 
 def test_a_record_has_fields_and_a_number_its_currency(passage):
     text = "Register entry (R-1)\nlimit amount: 500\nlimit currency: USD\nowner: Treasury"
-    fields = of_kind(passage(text), Kind.FIELD)
+    fields = of_kind(passage(text), StatementKind.FIELD)
     assert shown(fields[1]) == ("", "limit amount: 500", "limit currency: USD")
     assert shown(fields[3]) == ("", "owner: Treasury", "")
 
@@ -81,7 +81,7 @@ def test_struck_and_deleted_words_are_left_out(passage):
 
 
 def test_a_struck_cell_is_left_out(passage):
-    (row,) = of_kind(passage("| Rating | Limit |\n|---|---|\n| Low | ~~USD 5~~ |"), Kind.ROW)
+    (row,) = of_kind(passage("| Rating | Limit |\n|---|---|\n| Low | ~~USD 5~~ |"), StatementKind.ROW)
     assert row.text() == "Low"
 
 

@@ -24,7 +24,7 @@ _OF_CLASS: Final = (
 )
 
 
-class Extent(NamedTuple):
+class CalibratedExtent(NamedTuple):
     """The size of a class: its chunks of some sources, all its chunks, and its highest row number."""
 
     own: int
@@ -32,12 +32,12 @@ class Extent(NamedTuple):
     last: int
 
 
-def extent_of(session: Session, key: int, source_ids: Sequence[str], up_to: int | None = None) -> Extent:
+def extent_of(session: Session, key: int, source_ids: Sequence[str], up_to: int | None = None) -> CalibratedExtent:
     """Return the size of a class, counting rows up to a number only."""
     values = {"key": key, "names": list(source_ids), "up_to": up_to}
     query = f"SELECT count(*) FILTER (WHERE source_id = ANY(%(names)s)), count(*), coalesce(max(rid), 0) {_OF_CLASS}"
     limit = "" if up_to is None else " AND rid <= %(up_to)s"
-    return Extent(*session.execute((query + limit).encode(), values).fetchall()[0])
+    return CalibratedExtent(*session.execute((query + limit).encode(), values).fetchall()[0])
 
 
 def plan_of(
@@ -95,7 +95,7 @@ def in_force(session: Session, domain: str, scorer: str, classes: Sequence[int])
 
 class _Stored(NamedTuple):
     calibration: ScopeCalibration
-    extent: Extent
+    extent: CalibratedExtent
 
 
 def _stored(session: Session, domain: str) -> dict[tuple[str, int], _Stored]:
@@ -103,7 +103,7 @@ def _stored(session: Session, domain: str) -> dict[tuple[str, int], _Stored]:
         "SELECT scorer_id, class_key, calibration, extent FROM calibrations WHERE domain = %s", (domain,)
     )
     return {
-        (scorer, key): _Stored(ScopeCalibration(**json.loads(text)), Extent(*extent))
+        (scorer, key): _Stored(ScopeCalibration(**json.loads(text)), CalibratedExtent(*extent))
         for scorer, key, text, extent in rows
     }
 

@@ -22,11 +22,11 @@ from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of, merged, ranked
 from context_engine.adapters.sources.stores.question import (
-    Collection,
-    Evidence,
     FoundRow,
-    Question,
+    ScoredCollection,
     Scorer,
+    StoreEvidence,
+    StoreQuestion,
     look_ups,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -53,7 +53,7 @@ _PRECISION: Final = 10_000
 """Whole numbers add up to the same sum in every order, whatever the server's plan."""
 
 
-class View(NamedTuple):
+class SnapshotView(NamedTuple):
     """What a caller may read of a store at one moment.
 
     Attributes:
@@ -65,11 +65,11 @@ class View(NamedTuple):
     classes: list[int]
 
     @classmethod
-    def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> View:
+    def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> SnapshotView:
         """Return the view of a caller; None admits everything."""
         return cls(session, state, [held.key for held in state.readable(access)])
 
-    def collection(self, question: Question | None) -> Collection:
+    def collection(self, question: StoreQuestion | None) -> ScoredCollection:
         """Return the statistics of the readable texts for the terms of a question."""
         held = [one_class for one_class in self.state.classes if one_class.key in self.classes]
         words = [] if question is None else [*{*question.weights, *question.credited}]
@@ -77,7 +77,7 @@ class View(NamedTuple):
             "SELECT term, sum(texts), sum(heads) FROM terms WHERE class_key = ANY(%s) AND term = ANY(%s) GROUP BY term",
             (self.classes, words),
         ).fetchall()
-        return Collection(
+        return ScoredCollection(
             sum(one_class.texts for one_class in held),
             sum(one_class.words for one_class in held),
             {term: int(texts) for term, texts, _ in rows},
@@ -100,7 +100,7 @@ class ScopedRows(NamedTuple):
     test: Callable[[Chunk], bool] | None
 
 
-def scoped(view: View, scope: Scope, key: int) -> ScopedRows:
+def scoped(view: SnapshotView, scope: Scope, key: int) -> ScopedRows:
     """Return the rows of a source."""
     day = TRUE if scope.as_of is None else in_force(scope.as_of)
     if scope.filters is None:
@@ -145,7 +145,7 @@ class Ranking(NamedTuple):
     more: bool
 
 
-class Search:
+class StoreSearch:
     """One question to a view.
 
     Args:
@@ -156,8 +156,8 @@ class Search:
 
     def __init__(
         self,
-        view: View,
-        question: Question | None,
+        view: SnapshotView,
+        question: StoreQuestion | None,
         vector: Sequence[float] | None,
         options: SearchOptions,
         watch: RecallWatch,
@@ -189,7 +189,7 @@ class Search:
         return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
 
     def _merged(
-        self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: Evidence, pool: int
+        self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
     ) -> Ranking:
         """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
         view, options, kind = self._view, self._options, kind_of(self._options)
@@ -217,10 +217,10 @@ class Search:
 
         return Ranking(ranked(fused), scores, len(near) >= limit or len(by_text) >= pool)
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
         if self._scorer is None:
-            return Evidence(0.0, 0.0)
+            return StoreEvidence(0.0, 0.0)
         return self._scorer.evidence(self._found(TRUE, sql.SQL("1"), _FIRST))
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
@@ -249,13 +249,15 @@ _TEXTS: Final = (
 )
 
 
-def chunks_of(view: View, rids: Sequence[int]) -> dict[int, Chunk]:
+def chunks_of(view: SnapshotView, rids: Sequence[int]) -> dict[int, Chunk]:
     """Return the chunks of some rows."""
     rows = view.session.execute(_TEXTS, (list(rids),)).fetchall()
     return {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
 
 
-def best_chunks(search: Search, view: View, sources: Sequence[ScopedRows], top_k: int) -> dict[int, list[Chunk]]:
+def best_chunks(
+    search: StoreSearch, view: SnapshotView, sources: Sequence[ScopedRows], top_k: int
+) -> dict[int, list[Chunk]]:
     """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
     out: dict[int, list[Chunk]] = {}
     fair = _MOST_POOLED // max(len(sources), 1)
@@ -274,7 +276,7 @@ def best_chunks(search: Search, view: View, sources: Sequence[ScopedRows], top_k
     return out
 
 
-def statistics_of(view: View, question: Question | None, collection: Collection) -> TermStatistics:
+def statistics_of(view: SnapshotView, question: StoreQuestion | None, collection: ScoredCollection) -> TermStatistics:
     """Return the frequencies of the question's terms for the engine."""
     terms = {} if question is None else {term: collection.frequency(term) for term in question.weights}
     return TermStatistics(

@@ -12,13 +12,19 @@ from context_engine.adapters.sources.postgres.attributes import fields_of, stora
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
-from context_engine.adapters.sources.postgres.search import Search, View, best_chunks, scoped, statistics_of
+from context_engine.adapters.sources.postgres.search import (
+    SnapshotView,
+    StoreSearch,
+    best_chunks,
+    scoped,
+    statistics_of,
+)
 from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
-from context_engine.adapters.sources.stores.question import Question, question_of
+from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
@@ -96,7 +102,7 @@ class PostgresStore:
             keys = self._source_keys(view, scopes)
             notes = self._notes(view, question, vector is not None)
             calibration = self._calibration(view, query.domain, vector is not None)
-            search = Search(view, question, vector if view.state.model_id else None, self._options, self.watch)
+            search = StoreSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
 
@@ -115,7 +121,7 @@ class PostgresStore:
 
             return [answer(scope) for scope in scopes]
 
-    def _notes(self, view: View, question: Question | None, asked_by_vector: bool) -> list[NoticeCode]:
+    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
         """Return the codes of what every source's answer says.
 
         Raises:
@@ -156,7 +162,7 @@ class PostgresStore:
             sources = [
                 scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()
             ]
-            search = Search(view, question, vector, self._options, self.watch)
+            search = StoreSearch(view, question, vector, self._options, self.watch)
             found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
             best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
             return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
@@ -175,7 +181,7 @@ class PostgresStore:
         with self._view(access, _LIST_S) as view:
             return self._calibration(view, domain, by_vector)
 
-    def _calibration(self, view: View, domain: str, by_vector: bool) -> ScopeCalibration | None:
+    def _calibration(self, view: SnapshotView, domain: str, by_vector: bool) -> ScopeCalibration | None:
         scorer = view.state.model_id or "" if by_vector and self._embedder is not None else ""
         return calibrations.in_force(view.session, domain, scorer, view.classes)
 
@@ -236,7 +242,7 @@ class PostgresStore:
         self._servers.close()
 
     @contextmanager
-    def _view(self, access: AccessScope | None, timeout_s: float) -> Iterator[View]:
+    def _view(self, access: AccessScope | None, timeout_s: float) -> Iterator[SnapshotView]:
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             if state.words_version != WORDS_VERSION:
@@ -244,9 +250,9 @@ class PostgresStore:
                     f"its texts were analysed by version {state.words_version}, this program has {WORDS_VERSION}: "
                     f"'{INGEST}' analyses them again"
                 )
-            yield View.of(session, state, access)
+            yield SnapshotView.of(session, state, access)
 
-    def _source_keys(self, view: View, scopes: Sequence[Scope]) -> dict[str, int]:
+    def _source_keys(self, view: SnapshotView, scopes: Sequence[Scope]) -> dict[str, int]:
         for scope in scopes:
             if scope.place is not None:
                 self._require_placed(view, scope.source_id, scope.place)
@@ -256,7 +262,7 @@ class PostgresStore:
         )
         return dict(rows.fetchall())
 
-    def _require_placed(self, view: View, source_id: str, place: SourcePlace) -> None:
+    def _require_placed(self, view: SnapshotView, source_id: str, place: SourcePlace) -> None:
         """Refuse a source with documents in the wrong class; checked once for each commit."""
         name, generation = (source_id, place), view.state.generation
         known = self._placed.get(name)

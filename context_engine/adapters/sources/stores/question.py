@@ -43,7 +43,7 @@ class _Name(NamedTuple):
     pairs: Mapping[Pair, float]
 
 
-class Question(NamedTuple):
+class StoreQuestion(NamedTuple):
     """The terms of a question.
 
     Attributes:
@@ -61,7 +61,7 @@ class Question(NamedTuple):
     shortened: bool
 
 
-def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> Question | None:
+def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> StoreQuestion | None:
     """Return the question of a text and its expansions, or None if they have no term."""
     every = {kept(term): weight for term, weight in term_weights(text).items()}
     own = dict(list(every.items())[:MOST_TERMS])
@@ -82,7 +82,7 @@ def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansio
             weights.setdefault(word, max(name.words.get(word, 0.0), max(name.pairs.values(), default=0.0)))
     if not weights:
         return None
-    return Question(weights, tuple(groups), dict(_credited(own, others)), own, len(every) > MOST_TERMS)
+    return StoreQuestion(weights, tuple(groups), dict(_credited(own, others)), own, len(every) > MOST_TERMS)
 
 
 def _name(expansion: Expansion, options: SearchOptions) -> _Name:
@@ -143,7 +143,7 @@ def _pairs(words: Sequence[str]) -> list[Pair]:
     return list(pairwise(words))
 
 
-class Collection(NamedTuple):
+class ScoredCollection(NamedTuple):
     """The statistics of the texts that a caller may read.
 
     Attributes:
@@ -191,7 +191,7 @@ class LookUp(NamedTuple):
     score: float
 
 
-def look_ups(question: Question, collection: Collection, options: SearchOptions) -> list[LookUp]:
+def look_ups(question: StoreQuestion, collection: ScoredCollection, options: SearchOptions) -> list[LookUp]:
     """Return the terms to find rows by.
 
     The most telling come first, as long as all of them together are held by a third as many rows as there are, 6,000 to
@@ -237,7 +237,7 @@ class FoundRow(NamedTuple):
     head: frozenset[str]
 
 
-class Evidence(NamedTuple):
+class StoreEvidence(NamedTuple):
     """The textual evidence for a question.
 
     Attributes:
@@ -258,7 +258,7 @@ class Scorer:
     whose frequency is not kept, is the sum of those of its words, as if they occurred independently of each other.
     """
 
-    def __init__(self, question: Question, collection: Collection, options: SearchOptions) -> None:
+    def __init__(self, question: StoreQuestion, collection: ScoredCollection, options: SearchOptions) -> None:
         self._question, self._options = question, options
         self._chunks = collection.chunks
         self._mean = max(collection.words / max(collection.chunks, 1), 1.0)
@@ -284,11 +284,11 @@ class Scorer:
         weight = self._options.sibling_weight
         return {row.rid: alone[row.rid] + weight * best[row.section] for row in rows}
 
-    def evidence(self, rows: Sequence[FoundRow]) -> Evidence:
+    def evidence(self, rows: Sequence[FoundRow]) -> StoreEvidence:
         """Return the evidence of the best of some rows."""
         score, share = max((self._score(row) for row in rows), default=(0.0, 0.0))
         best = covered(score, share) * (1.0 + self._options.sibling_weight)
-        return Evidence(best, trust(score, self._chunks, share) if rows else 0.0)
+        return StoreEvidence(best, trust(score, self._chunks, share) if rows else 0.0)
 
     def _score(self, row: FoundRow) -> tuple[float, float]:
         """Return the score of a row before `covered`, and its share."""

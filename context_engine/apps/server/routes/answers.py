@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
 from context_engine.answer.chat import (
     ChatCompletion,
-    ChatRequest,
+    CompletionRequest,
     ModelList,
     chat_chunks,
     chat_completion,
@@ -108,7 +108,7 @@ async def compare(request: Request, body: RAGQueryRequest) -> Response:
     response_model=ChatCompletion,
     responses={**_PROBLEMS, **_STREAM},
 )
-async def chat_completions(request: Request, body: ChatRequest) -> Response:
+async def chat_completions(request: Request, body: CompletionRequest) -> Response:
     """The OpenAI chat API: `model` is a domain, or `domain:persona`; the last user message is the question."""
     service, request_id, asked = service_of(request), request_id_of(request), chat_question(body)
     turn = _turn(service, asked.domain)

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from context_engine.answer.answering import Answerer, Stated, last_of
-from context_engine.answer.conflicts import Conflict, Difference, Side
-from context_engine.answer.values import Quote, Refusal, Sentence, Verdict
+from context_engine.answer.conflicts import Conflict, ConflictDifference, Side
+from context_engine.answer.values import AnswerRefusal, Quote, Sentence, Verdict
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.answer_output import answer_output, stated_text
 from context_engine.apps.dify.answering import AnswerCall, output_of
@@ -219,7 +219,11 @@ class TestWords:
     ) -> None:
         first = Side(Quote("[1]", 0, 5, "24\n h"), 2, "2026-01-01")
         second = Side(Quote("[2]", 0, 4, "48 h"), None, None)
-        differences = (Difference("number", "24", "48"), Difference("date", "", "May"), Difference("number", "", "h"))
+        differences = (
+            ConflictDifference("number", "24", "48"),
+            ConflictDifference("date", "", "May"),
+            ConflictDifference("number", "", "h"),
+        )
         answer.conflicts = (Conflict(first, second, differences, "second"),)
         made = answer_output(answer, "Stated.", replace(form, tongue=tongue), demo=False, mask=None)
         assert made.variables["conflicts_text"].startswith(f"- {words}")
@@ -231,6 +235,6 @@ class TestWords:
         assert output.json["conflicts"] and output.variables["refused"] == ""
 
     def test_a_refusal_of_another_kind_keeps_its_words(self, answer: Any, form: SearchForm) -> None:
-        answer.refusal, answer.conflicts = Refusal("cost_limit", "The budget of the day is used up."), ()
+        answer.refusal, answer.conflicts = AnswerRefusal("cost_limit", "The budget of the day is used up."), ()
         made = answer_output(answer, "", form, demo=False, mask=None)
         assert (made.text, made.variables["refused"]) == ("The budget of the day is used up.", "cost_limit")

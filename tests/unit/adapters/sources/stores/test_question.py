@@ -13,8 +13,8 @@ from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.options import COVERAGE_EXPONENT, SearchOptions
 from context_engine.adapters.sources.stores.question import (
     MOST_TERMS,
-    Collection,
     FoundRow,
+    ScoredCollection,
     Scorer,
     StoredTerms,
     kept,
@@ -24,14 +24,16 @@ from context_engine.adapters.sources.stores.question import (
 from context_engine.core.models import Chunk, Expansion
 
 PLAIN = SearchOptions(pairs_weight=0.0, head_weight=0.0, sibling_weight=0.0)
-FOUR = Collection(chunks=4, words=12, in_texts={"limit": 2, "approv": 1}, in_heads={"desk": 3})
+FOUR = ScoredCollection(chunks=4, words=12, in_texts={"limit": 2, "approv": 1}, in_heads={"desk": 3})
 
 
 def row(rid: int, body: str, head: str = "", section: int | None = None) -> FoundRow:
     return FoundRow(rid, 1, rid if section is None else section, body.split(), frozenset(head.split()))
 
 
-def scorer(text: str, options: SearchOptions = PLAIN, expansions: Any = (), collection: Collection = FOUR) -> Scorer:
+def scorer(
+    text: str, options: SearchOptions = PLAIN, expansions: Any = (), collection: ScoredCollection = FOUR
+) -> Scorer:
     question = question_of(text, options, expansions)
     assert question is not None
     return Scorer(question, collection, options)
@@ -74,21 +76,23 @@ def test_the_best_name_of_a_term_counts_once() -> None:
 
 
 def test_a_code_in_a_head_counts_fully() -> None:
-    collection = Collection(chunks=4, words=12, in_texts={}, in_heads={"637": 1})
+    collection = ScoredCollection(chunks=4, words=12, in_texts={}, in_heads={"637": 1})
     idf = log(1 + (4 - 1 + 0.5) / (1 + 0.5))
     found = scorer("637", collection=collection).scores([row(1, "notice of board", "637")])
     assert found[1] == pytest.approx(2.0 * idf)
 
 
 def test_the_rarest_terms_are_looked_up_first_and_many_rows_are_not_read() -> None:
-    many = Collection(chunks=100_000, words=1, in_texts={"limit": 49_000, "approv": 40, "board": 30_000}, in_heads={})
+    many = ScoredCollection(
+        chunks=100_000, words=1, in_texts={"limit": 49_000, "approv": 40, "board": 30_000}, in_heads={}
+    )
     question = question_of("board approval limit", PLAIN, ())
     assert question is not None
     assert [found.term for found in look_ups(question, many, PLAIN)] == ["approv", "board"]
 
 
 def test_an_only_term_is_looked_up_however_frequent_it_is() -> None:
-    many = Collection(chunks=1_000_000, words=1, in_texts={"limit": 900_000}, in_heads={})
+    many = ScoredCollection(chunks=1_000_000, words=1, in_texts={"limit": 900_000}, in_heads={})
     question = question_of("limit", PLAIN, ())
     assert question is not None and [found.term for found in look_ups(question, many, PLAIN)] == ["limit"]
 
