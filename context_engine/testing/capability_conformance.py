@@ -274,4 +274,5 @@ def _calibration(part: CalibrationPart) -> ScopeCalibration:
         own=9,
         outside=9,
         chunks=part.chunks,
+        near_miss=0.4,
     )
