@@ -100,6 +100,21 @@ class ChatCompletion(_Given):
     context_engine: AnswerResponse
 
 
+class ChatError(_Given):
+    """An error as chat clients read it."""
+
+    message: str
+    type: str
+    code: str
+    param: None = None
+
+
+class ChatErrorAnswer(_Given):
+    """The body of every answer that is an error."""
+
+    error: ChatError
+
+
 class ChatModelOut(_Given):
     """A domain."""
 

@@ -28,6 +28,8 @@ allow-x00 = false
 enabled = true
 # A schema cannot say all that is refused: a domain that there is not, an expression that cannot be read.
 positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 410, 422, 429]
+# Such a body may also be too long, or name an answer that is no longer kept.
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 409, 410, 413, 415, 422, 429, "5xx"]
 
 [[operations]]
 include-path = "/retrieval"

@@ -23,9 +23,9 @@ class ModelTokens(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    input_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
-    estimated: bool = Field(False, description="Counted by the plugin, because Dify reported none.")
+    input_tokens: int = Field(ge=0, strict=True)
+    output_tokens: int = Field(ge=0, strict=True)
+    estimated: bool = Field(False, strict=True, description="Counted by the plugin, because Dify reported none.")
 
     @classmethod
     def of(cls, usage: ChatUsage | None) -> ModelTokens | None:
@@ -63,7 +63,7 @@ class Rewriting(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Of the messages, which stay in the plugin.")
-    max_tokens: int = Field(ge=1)
+    max_tokens: int = Field(ge=1, strict=True)
     finish: str = Field(max_length=20)
     tokens: ModelTokens | None = None
 
@@ -86,7 +86,7 @@ class PluginModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=255)
-    max_tokens: int = Field(ge=1, description="Most tokens of its answer.")
+    max_tokens: int = Field(ge=1, strict=True, description="Most tokens of its answer.")
     question: str | None = Field(
         None, max_length=10_000, description="The question as it wrote it from the conversation; null: as asked."
     )

@@ -84,7 +84,7 @@ def _complete(document: dict[str, Any]) -> None:
     }
     document["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
     for path, operation in _operations(document):
-        _complete_operation(operation, guarded=path.startswith("/api/"))
+        _complete_operation(operation, guarded=path.startswith(("/api/", "/v1/")))
         _describe(operation["responses"]["200"], schemas)
         if links := _links(operation["operationId"]):
             operation["responses"]["200"]["links"] = links

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
 from context_engine.answer.chat import (
     ChatCompletion,
+    ChatError,
+    ChatErrorAnswer,
     CompletionRequest,
     ModelList,
     chat_chunks,
@@ -35,6 +35,9 @@ router = APIRouter(tags=["answers"])
 _PROBLEMS: Final = may_answer(401, 404, 409, 422, 500, 502, 503)
 _CALLER: Final = Caller(app="rag-api")
 _CHAT: Final = Caller(app="chat-api")
+_CHAT_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ChatErrorAnswer} for status in (400, 401, 404, 409, 422, 429, 500, 502, 503)
+}
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
@@ -106,7 +109,7 @@ async def compare(request: Request, body: RAGQueryRequest) -> Response:
     "/v1/chat/completions",
     summary="Answer, for chat clients",
     response_model=ChatCompletion,
-    responses={**_PROBLEMS, **_STREAM},
+    responses={**_CHAT_ERRORS, **_STREAM},
 )
 async def chat_completions(request: Request, body: CompletionRequest) -> Response:
     """The OpenAI chat API: `model` is a domain, or `domain:persona`; the last user message is the question."""
@@ -130,7 +133,7 @@ async def chat_completions(request: Request, body: CompletionRequest) -> Respons
     return await streamed(service, request, events, turn, _chat_failure)
 
 
-@router.get("/v1/models", summary="List the domains as models", response_model=ModelList, responses=may_answer(401))
+@router.get("/v1/models", summary="List the domains as models", response_model=ModelList, responses=_CHAT_ERRORS)
 async def chat_models(request: Request) -> Response:
     """The OpenAI list of models: the domains that the caller may search, alone and with each persona."""
     return await service_of(request).json(request, lambda deployment, caller: models_of(deployment, caller.principal))
@@ -138,18 +141,18 @@ async def chat_models(request: Request) -> Response:
 
 def chat_problem(problem: Problem, headers: Mapping[str, str]) -> Response:
     """Return a problem as chat clients read it."""
-    return JSONResponse(_chat_error(problem), problem.status, headers=dict(headers))
+    return Response(_chat_error(problem), problem.status, headers=dict(headers), media_type="application/json")
 
 
-def _chat_error(problem: Problem) -> dict[str, object]:
-    detail = " ".join(
-        part if part.endswith((".", "?")) else f"{part}." for part in (problem.detail, problem.mend) if part
-    )
-    return {"error": {"message": detail, "type": problem.code, "code": problem.code, "param": None}}
+def _chat_error(problem: Problem) -> str:
+    parts = (part for part in (problem.detail, problem.mend) if part)
+    message = " ".join(part if part.endswith((".", "?")) else f"{part}." for part in parts)
+    error = ChatError(message=message, type=problem.code, code=problem.code)
+    return ChatErrorAnswer(error=error).model_dump_json()
 
 
 def _chat_failure(problem: Problem) -> str:
-    return f"data: {json.dumps(_chat_error(problem))}\n\ndata: [DONE]\n\n"
+    return f"data: {_chat_error(problem)}\n\ndata: [DONE]\n\n"
 
 
 def _turn(service: Service, domain: str | None) -> Turn:
