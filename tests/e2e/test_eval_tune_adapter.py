@@ -153,7 +153,7 @@ def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_t
         assert len(adapters()) <= 2, "those of the folds are gone"
         assert found["learnt_blend"].get("reranker") in (None, f"max_sim+{used['adapter_id']}")
         answer = json.loads(run("search", f"{name(3, 'que')} when", "--json", "-d", "BANK").stdout)
-        assert [notice["code"] for notice in answer["notices"]] == []
+        assert {notice["code"] for notice in answer["notices"]} <= {"near_miss"}
     finally:
         pipeline.write_text(json.dumps(PIPELINE), "utf-8")
         run("kb", "adapter", "off", "-d", "BANK")
