@@ -143,15 +143,15 @@ def _renamed(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sentence
 def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield modals, negations, bounds and the word "only" that stand in one of the two alone."""
     for kind in (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.ONLY, MeaningKind.BOUND):
-        said, stated = _counted(claim, kind), _counted(clause.tokens, kind)
+        claimed, stated = _counted(claim, kind), _counted(clause.tokens, kind)
         needed = stated if kind is MeaningKind.NEGATION else _counted(clause.own, kind)
         if kind is not MeaningKind.NEGATION:
-            said, stated, needed = Counter(set(said)), Counter(set(stated)), Counter(set(needed))
+            claimed, stated, needed = Counter(set(claimed)), Counter(set(stated)), Counter(set(needed))
         if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in clause.tokens):
-            said.pop("must", None)  # a row says "24 hours", a sentence "must ... within 24 hours"
-        for key in said - stated:
+            claimed.pop("must", None)  # a row says "24 hours", a sentence "must ... within 24 hours"
+        for key in claimed - stated:
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
-        for key in needed - said:
+        for key in needed - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
 
 
@@ -162,10 +162,10 @@ def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
 def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield conditions and exceptions that the sentence leaves out, adds or replaces."""
     for kind in (MeaningKind.CONDITION, MeaningKind.EXCEPTION):
-        said, stated = _counted(claim, kind), _counted(clause.tokens, kind)
-        for key in said - stated:
+        claimed, stated = _counted(claim, kind), _counted(clause.tokens, kind)
+        for key in claimed - stated:
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
-        for key in stated - said:
+        for key in stated - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
     said_keys = content_keys(claim)
     for condition in clause.bound:
@@ -179,8 +179,8 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
     """Yield a finding for a part of the sentence of which the clause has no word, and the headings not all; and for a
     sentence most of whose words stand only around the clause.
     """
-    said, own = content_keys(claim), content_keys(clause.tokens)
-    if not clause.cells and len(said & own) < _LEAST_OWN * len(said):
+    claimed, own = content_keys(claim), content_keys(clause.tokens)
+    if not clause.cells and len(claimed & own) < _LEAST_OWN * len(claimed):
         yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before
     for segment in segments(claim):
@@ -192,9 +192,9 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
 def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence does not name the row, or says a cell's value of another column."""
     head, *others = cells
-    said = content_keys(claim)
+    claimed = content_keys(claim)
     names = list(_alternatives(head.tokens))
-    if names and not any(name <= said for name in names):
+    if names and not any(name <= claimed for name in names):
         yield SentenceFinding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
     for place, token in enumerate(claim):
         if not token.value:
@@ -202,7 +202,7 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
         near = [
             (_distance(claim, place, cell), cell)
             for cell in others
-            if content_keys(cell.column) & said and any(other.value for other in cell.tokens)
+            if content_keys(cell.column) & claimed and any(other.value for other in cell.tokens)
         ]
         nearest = [cell for distance, cell in near if distance == min(near, key=lambda pair: pair[0])[0]]
         if nearest and any(_has(cell, token) for cell in others) and not any(_has(cell, token) for cell in nearest):

@@ -86,9 +86,15 @@ def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -
     """
     known = [item for passage in sorted(evidence.values(), key=_rank) for item in _statements(passage)]
     quotes = [quote for sentence in sentences for quote in sentence.quotes]
-    said = [any(_overlap(item.quote, quote) for quote in quotes) for item in known]
-    pairs = combinations(zip(known, said, strict=True), 2)
-    return tuple(_conflicts((one, other) for (one, said_one), (other, said_other) in pairs if said_one or said_other))
+    is_quoted = [any(_overlap(item.quote, quote) for quote in quotes) for item in known]
+    pairs = combinations(zip(known, is_quoted, strict=True), 2)
+    return tuple(
+        _conflicts(
+            (first, second)
+            for (first, first_is_quoted), (second, second_is_quoted) in pairs
+            if first_is_quoted or second_is_quoted
+        )
+    )
 
 
 def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tuple[ConflictDifference, ...]:
@@ -125,8 +131,8 @@ def _statements(passage: Evidence) -> Iterator[_Statement]:
             yield _Statement(passage, quote, named, tokens, _words(tokens))
 
 
-def _overlap(one: Quote, other: Quote) -> bool:
-    return one.label == other.label and one.start < other.end and other.start < one.end
+def _overlap(first: Quote, second: Quote) -> bool:
+    return first.label == second.label and first.start < second.end and second.start < first.end
 
 
 def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
@@ -142,13 +148,13 @@ def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[Mean
 
 
 def _conflicts(pairs: Iterable[tuple[_Statement, _Statement]]) -> Iterator[Conflict]:
-    for one, other in pairs:
-        if one.quote.label == other.quote.label or one.named != other.named:
+    for first, second in pairs:
+        if first.quote.label == second.quote.label or first.named != second.named:
             continue
-        if len(one.words & other.words) < LEAST_ALIKE * max(len(one.words), len(other.words)):
+        if len(first.words & second.words) < LEAST_ALIKE * max(len(first.words), len(second.words)):
             continue
-        if differences := differs(one.tokens, other.tokens):
-            sides = [Side(each.quote, each.evidence.tier, each.evidence.effective_from) for each in (one, other)]
+        if differences := differs(first.tokens, second.tokens):
+            sides = [Side(each.quote, each.evidence.tier, each.evidence.effective_from) for each in (first, second)]
             yield Conflict(sides[0], sides[1], differences, _yields(sides[0], sides[1]))
 
 
@@ -199,10 +205,10 @@ def _value_code(value: Value, other: Value) -> str:
 def _kinds(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:
     """Yield the modals, bounds and dates of one sentence that stand in place of the other's, and negations."""
     for kind in _COMPARED:
-        said = dict.fromkeys(token.key for token in first if token.kind is kind)
-        said_too = dict.fromkeys(token.key for token in second if token.kind is kind)
-        left = [key for key in said if key not in said_too]
-        right = [key for key in said_too if key not in said]
+        first_keys = dict.fromkeys(token.key for token in first if token.kind is kind)
+        second_keys = dict.fromkeys(token.key for token in second if token.kind is kind)
+        left = [key for key in first_keys if key not in second_keys]
+        right = [key for key in second_keys if key not in first_keys]
         if (left and right) or (kind is MeaningKind.NEGATION and (left or right)):
             yield ConflictDifference(kind.value, ", ".join(left), ", ".join(right))
 

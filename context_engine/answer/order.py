@@ -80,11 +80,11 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     rules = [_divided(segment) for segment in segments(clause.own)]
     if not predicate or not any(predicate_too for _, predicate_too in rules):
         return
-    said, done = content_keys(subject), content_keys(predicate)
+    claimed, done = content_keys(subject), content_keys(predicate)
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
-    if subject and not said:
-        said = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
-    if content_keys(nearest) and not said & content_keys((*nearest, *also_done)):
+    if subject and not claimed:
+        claimed = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
+    if content_keys(nearest) and not claimed & content_keys((*nearest, *also_done)):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 

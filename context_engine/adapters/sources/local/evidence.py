@@ -19,7 +19,7 @@ from context_engine.adapters.sources.local.view import View
 from context_engine.adapters.sources.stores.options import covered, trust
 
 
-class Evidence(NamedTuple):
+class RowEvidence(NamedTuple):
     """The textual evidence for one question.
 
     Attributes:
@@ -42,15 +42,15 @@ def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
     return score, int(searcher.fast_field_values("rid", [place])[0] or 0)
 
 
-def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
+def evidence(view: View, query: TextQuery, rids: Collection[int]) -> RowEvidence:
     """Return the textual evidence for a question; best and trust do not depend on the rows or the scope."""
     best = view.once(("best", query), lambda: best_hit(view.searcher, query))
     if best is None:
-        return Evidence({}, 0.0, 0.0)
+        return RowEvidence({}, 0.0, 0.0)
     score, first = best
     shares = coverage(view, query, {*rids, first})
     total = shares.get(first, 0.0)
-    return Evidence(shares, covered(score, total), trust(score, int(view.searcher.num_docs), total))
+    return RowEvidence(shares, covered(score, total), trust(score, int(view.searcher.num_docs), total))
 
 
 def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, float]:

@@ -27,7 +27,8 @@ def test_its_settings_are_accepted(text: str) -> None:
 @pytest.mark.parametrize("text", CONNECTIONS)
 def test_its_connections_are_accepted(text: str) -> None:
     for row in yaml.safe_load(text).values():
-        Connection.model_validate({key: "x" if str(value).startswith("${") else value for key, value in row.items()})
+        fields = {key: "x" if str(value).startswith("${") else value for key, value in row.items()}
+        assert Connection.model_validate(fields).base_url == row["base_url"].rstrip("/")
 
 
 def test_its_table_has_every_option_and_default() -> None:
