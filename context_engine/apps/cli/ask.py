@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_acting, with_location
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.places import Places
 from context_engine.apps.cli.search.result_table import beside_the_answer
 from context_engine.apps.cli.words import document_name, heading, joined, location, tier_text
+from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.answer.answering import Answer

@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
-from context_engine.apps.cli.search.result_table import readable
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
+from context_engine.apps.web.snippet import readable
 from context_engine.core.models import Chunk, DocumentRule
 from context_engine.errors import InvalidRequest, nearest
 

@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
 from context_engine.apps.cli.doctor.checks import audit_summary
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError
 from context_engine.service.explaining.words import setting_words
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import sys
-import unicodedata
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from context_engine.apps.web.inert import clean, encodable
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
 
@@ -28,33 +26,6 @@ _NARROWEST: Final = 40
 _PLAIN: Final = dict(
     zip("·–—…×→•▪§✓✗’“”", ("-", "-", "-", "...", "x", "->", "-", "#", "s.", "y", "X", "'", '"', '"'), strict=True)
 )
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def clean(text: str) -> str:
-    """Return text without secrets that cannot control a terminal: control and direction characters become spaces.
-
-    Bytes of a file name that are not UTF-8 are shown as in `ingest`.
-    """
-    text = hide(text)
-    if text.isprintable():
-        return text
-    return "".join(" " if _steers(char) else char for char in _valid(text))
-
-
-def _steers(char: str) -> bool:
-    return char not in "\n" and (unicodedata.category(char) == "Cc" or char in _STEERS_TEXT)
-
-
-def _valid(text: str, backslash: str = "\\") -> str:
-    """Return text that can be encoded: lone surrogates become the bytes they stand for, or U+FFFD."""
-    return _SURROGATE.sub(lambda found: _byte(found[0], backslash), text)
-
-
-def _byte(surrogate: str, backslash: str) -> str:
-    code = ord(surrogate) - 0xDC00
-    return f"{backslash}x{code:02x}" if 0x80 <= code <= 0xFF else "\ufffd"
 
 
 def out() -> Console:
@@ -92,7 +63,7 @@ def print_json(value: object) -> None:
 
 def print_json_line(text: str) -> None:
     """Write one line of JSON to stdout, escaped if stdout cannot carry UTF-8."""
-    text = _valid(hide(text), backslash="\\\\")
+    text = encodable(hide(text), backslash="\\\\")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -141,23 +112,6 @@ def table(
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(clean(str(cell))) for cell in row))
     return made
-
-
-def html_text(value: str) -> str:
-    """Return a text as inert HTML on one line."""
-    return escape(clean(" ".join(value.split())))
-
-
-def html_table(columns: Iterable[str], rows: Iterable[str]) -> str:
-    """Return a table of HTML.
-
-    Args:
-        columns: HTML of the headings.
-        rows: HTML of the cells of each row, their tags included.
-    """
-    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
-    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>\n"
 
 
 def outcome(word: str, rest: str) -> None:

@@ -12,9 +12,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table, write_text
+from context_engine.apps.cli.console import note, out, print_json, show, table, write_text
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.words import tier_text
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import InvalidRequest
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, show, table
+from context_engine.apps.cli.console import note, show, table
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import NoticeCode
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json, show, write_text
+from context_engine.apps.cli.console import note, out, print_json, show, write_text
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import Any, Final
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, progress_console
+from context_engine.apps.cli.console import note, progress_console
+from context_engine.apps.web.inert import clean
 
 _SLOW_S: Final = 2.0
 _TICK_S: Final = 0.25

@@ -13,8 +13,9 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
 from context_engine.core.policy.tag_forms import TagReading, read_tagged

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import Chunk, Confidence, Key, Member, RankedChunk, SearchResult, TrustClass
 from context_engine.core.ranking.candidates import pool
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table, written
+from context_engine.apps.cli.console import note, out, print_json, show, table, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import (
     NOBODY,
     AccessDecision,

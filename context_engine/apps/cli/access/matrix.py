@@ -11,8 +11,9 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, html_text, out, show, table
+from context_engine.apps.cli.console import out, show, table
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean, html_text
 from context_engine.core.models import (
     AccessReason,
     AccessRule,

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from context_engine.apps.cli.access.check import Somebody, operator_context, principal_of, with_somebody
 from context_engine.apps.cli.access.matrix import principal_words
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
 from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import Principal, SearchResult
 
 if TYPE_CHECKING:

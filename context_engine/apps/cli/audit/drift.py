@@ -15,9 +15,10 @@ from rich.text import Text
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift

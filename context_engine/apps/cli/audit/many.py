@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.option_types import Moment
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:

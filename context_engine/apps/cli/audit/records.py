@@ -21,9 +21,10 @@ from context_engine.apps.cli.audit.ledger import (
     say_unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import clean, note, out, print_json, print_json_line, show, table
+from context_engine.apps.cli.console import note, out, print_json, print_json_line, show, table
 from context_engine.apps.cli.option_types import Moment
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.audit.review.stored import ledger_pseudonyms
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from context_engine.apps.cli.audit.ledger import (
     with_ledger,
 )
 from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
 from context_engine.errors import (
     ConfigError,

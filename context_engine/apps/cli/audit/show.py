@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
-from context_engine.apps.cli.console import clean, out, print_json, table
+from context_engine.apps.cli.console import out, print_json, table
 from context_engine.apps.cli.console import show as show_part
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.audit.review.stored import answer_entries, context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import Settings
 from context_engine.service.explaining.words import reason_words

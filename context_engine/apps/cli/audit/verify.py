@@ -20,9 +20,10 @@ from context_engine.apps.cli.audit.ledger import (
     verifier_key,
     with_ledger,
 )
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError, LedgerCorrupt
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import httpx
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.models import ChatMessage, Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, out, print_json, show, table
+from context_engine.apps.cli.console import out, print_json, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
     ModelReport,
@@ -25,6 +25,7 @@ from context_engine.apps.cli.doctor.checks import (
 )
 from context_engine.apps.cli.doctor.external import external_is_good
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, out, print_json, show
+from context_engine.apps.cli.console import out, print_json, show
+from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

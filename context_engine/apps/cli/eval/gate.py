@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, show, table, written
+from context_engine.apps.cli.console import note, out, show, table, written
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import collection_options, named_collections, open_named_collections
 from context_engine.apps.cli.eval.options import (
@@ -25,6 +25,7 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, progress_console, show
+from context_engine.apps.cli.console import note, progress_console, show
 from context_engine.apps.cli.context import (
     ConfigLocation,
     only_domain,
@@ -23,6 +23,7 @@ from context_engine.apps.cli.context import (
 from context_engine.apps.cli.eval.options import PATH, check_writable
 from context_engine.apps.cli.search.command import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
+from context_engine.apps.web.inert import clean
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 from context_engine.core.policy.masking import as_kept

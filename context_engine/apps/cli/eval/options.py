@@ -14,9 +14,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, error_line, note, out, print_json, show, written
+from context_engine.apps.cli.console import error_line, note, out, print_json, show, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.search.command import Day
+from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:

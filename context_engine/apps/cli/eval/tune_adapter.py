@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, error_line, note, out, outcome, show, table
+from context_engine.apps.cli.console import error_line, note, out, outcome, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, only_domain, open_context
 from context_engine.apps.cli.eval.options import (
     change_cells,
@@ -22,6 +22,7 @@ from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_bes
 from context_engine.apps.cli.kb.base import TaughtBase, busy, judged_questions, print_calibrations, taught_base
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:

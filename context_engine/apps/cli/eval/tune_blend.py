@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import clean, out, show, table, written
+from context_engine.apps.cli.console import out, show, table, written
 from context_engine.apps.cli.context import ConfigLocation
 from context_engine.apps.cli.eval.options import (
     chosen_measure,
@@ -21,6 +21,7 @@ from context_engine.apps.cli.eval.options import (
     write_reports,
 )
 from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

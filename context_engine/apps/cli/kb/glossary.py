@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from context_engine.apps.cli.console import clean, note, print_json
+from context_engine.apps.cli.console import note, print_json
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
@@ -17,6 +17,7 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec

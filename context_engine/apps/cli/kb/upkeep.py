@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import busy, calibration_text, judged_questions, opened_base, print_calibrations
 from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats

@@ -9,6 +9,7 @@ import pytest
 from rich.text import Text
 
 from context_engine.apps.cli import console
+from context_engine.apps.web.inert import clean
 
 StdoutIn = Callable[[str], io.TextIOWrapper]
 
@@ -31,7 +32,7 @@ def written(stream: io.TextIOWrapper) -> str:
 
 
 def test_a_text_cannot_steer_a_terminal() -> None:
-    assert console.clean("a\x1b[31mb\x07c\u202ed\x9be\n审") == "a [31mb c d e\n审"
+    assert clean("a\x1b[31mb\x07c\u202ed\x9be\n审") == "a [31mb c d e\n审"
 
 
 def test_signs_become_plain_ones_where_the_terminal_has_no_others(stdout_in: StdoutIn) -> None:
