@@ -14,6 +14,8 @@ for needed in (
     "context_engine/evaluation/page/report.css",
     "context_engine/evaluation/page/report.js",
     "context_engine/settings/templates/config/rag-pipeline.json",
+    "context_engine/apps/web/templates/base.html",
+    "context_engine/apps/web/static/style.css",
 ):
     assert needed in names, f"the wheel lacks {needed}"
 documents = [name for name in names if name.startswith("context_engine/demo/bank/")]

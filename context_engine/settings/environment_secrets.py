@@ -26,17 +26,23 @@ def read_api_token(env: Mapping[str, str], folder: Path) -> str | None:
     Raises:
         ConfigError: it is shorter than 32 characters, or its file cannot be read.
     """
-    written = env.get(API_TOKEN, "").strip()
-    if not written:
-        return None
-    token = str(Interpolator(env, folder, API_TOKEN, files=True).fill(written)).strip()
-    if len(token) < _TOKEN_MIN:
-        problem = (
-            f"has {len(token)} characters: at least {_TOKEN_MIN} random ones are needed, e.g. of 'openssl rand -hex 32'"
-        )
-        raise ConfigError(problem, key=API_TOKEN)
-    keep_secret(token)
-    return token
+    return _long_secret(API_TOKEN, env, folder)
+
+
+SESSION_KEY: Final = f"{PREFIX}SESSION_KEY"
+
+
+def read_session_key(env: Mapping[str, str], folder: Path) -> str | None:
+    """Return the key that encrypts the cookies of the pages; None if unset: each process then makes its own.
+
+    Args:
+        env: `CONTEXT_ENGINE_SESSION_KEY` holds the key in any form, or `${file:/run/secrets/NAME}`.
+        folder: relative paths of files start here.
+
+    Raises:
+        ConfigError: it is shorter than 32 characters, or its file cannot be read.
+    """
+    return _long_secret(SESSION_KEY, env, folder)
 
 
 AUDIT_LEDGER: Final = f"{PREFIX}AUDIT_LEDGER"
@@ -90,6 +96,17 @@ def _passwords(url: str) -> Iterator[str]:
         passwords = [url]
     for password in filter(None, passwords):
         yield from (password, unquote(password))
+
+
+def _long_secret(name: str, env: Mapping[str, str], folder: Path) -> str | None:
+    secret = _read(name, env, folder)
+    if secret is None:
+        return None
+    if len(secret) < _TOKEN_MIN:
+        problem = f"has {len(secret)} characters: at least {_TOKEN_MIN} random ones are needed"
+        raise ConfigError(f"{problem}, e.g. of 'openssl rand -hex 32'", key=name)
+    keep_secret(secret)
+    return secret
 
 
 def _read(name: str, env: Mapping[str, str], folder: Path) -> str | None:

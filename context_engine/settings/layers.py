@@ -155,7 +155,17 @@ ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "to
 """Short names of call options and pipeline config."""
 
 _RESERVED: Final = frozenset(
-    {"API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "AUDIT_LEDGER", "CONFIG_DIR", "DATA_DIR", "PRIVACY_KEY", "STAGE"}
+    {
+        "API_TOKEN",
+        "AUDIT_FORMER_KEYS",
+        "AUDIT_KEY",
+        "AUDIT_LEDGER",
+        "CONFIG_DIR",
+        "DATA_DIR",
+        "PRIVACY_KEY",
+        "SESSION_KEY",
+        "STAGE",
+    }
 )
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",

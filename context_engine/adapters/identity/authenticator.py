@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Sequence
 from datetime import datetime
@@ -122,6 +123,31 @@ class NoAuthentication:
         """
         if authorization:
             raise NotAuthenticated("this service was started with --no-auth and checks no token: send none")
+        return self._caller
+
+    def problems(self) -> tuple[str, ...]:
+        """Return nothing: there is nothing to check."""
+        return ()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class ProcessToken:
+    """Authenticates one caller by a token that this process made, for a person at their own machine."""
+
+    def __init__(self, token: str, caller: Authenticated) -> None:
+        self._token, self._caller = token.encode(), caller
+
+    def authenticate(self, authorization: str | None) -> Authenticated:
+        """Return the caller.
+
+        Raises:
+            NotAuthenticated: there is no token, or another one.
+        """
+        token = bearer_token(authorization)
+        if token is None or not hmac.compare_digest(token, self._token):
+            raise NotAuthenticated(REFUSED)
         return self._caller
 
     def problems(self) -> tuple[str, ...]:

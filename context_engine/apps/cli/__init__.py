@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "serve": ("serve:serve", "Serve the engine over HTTP."),
     "tags": ("tags:tags", "Check provenance tags."),
     "token": ("tokens:token", "Manage the tokens that open the service (operators)."),
+    "web": ("serve:web", "Open the pages in a browser: ask, documents, review."),
 }
 
 

@@ -1,4 +1,4 @@
-"""`context-engine serve` and `context-engine mcp`: HTTP and MCP services."""
+"""`context-engine serve`, `web` and `mcp`: the HTTP service, the pages for one person, and MCP."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from context_engine.errors import MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.apps.server.logs import LogForm
+    from context_engine.apps.web.site import WebSite
     from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,14 @@ Examples:
 SIGTERM: stop in order: readiness off, current requests answered, records written. A second one stops at once.
 SIGHUP: load the configuration again; if it is invalid, the current one stays in force.
 Exit code: 0 stopped in order, 1 requests were cut off or records lost, 2 usage or configuration.
+"""
+WEB: Final = """\b
+Examples:
+  context-engine web
+  context-engine web --config-dir /srv/bank --port 8080 --no-browser
+
+\b
+Exit code: 0 ended in order, 1 requests were cut off or records lost, 2 usage or configuration.
 """
 MCP: Final = """\b
 Examples:
@@ -55,8 +64,7 @@ def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: b
 
     Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
-    if not all(map(find_spec, ("fastapi", "uvicorn", "prometheus_client"))):
-        raise MissingExtra("the HTTP service", "server")
+    _check_extra()
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.logs import log_to_stderr
     from context_engine.apps.server.running import ConfiguredLoader, listening_socket, run
@@ -76,8 +84,25 @@ def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: b
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     write_line = note if log_format == "text" else logger.info
     announce = partial(_announce, first, address, no_auth=no_auth, write_line=write_line)
-    code = run(create_app(service), service, listening, announce)
+    code = run(create_app(service, _site(first)), service, listening, announce)
     click.get_current_context().exit(code)
+
+
+def _check_extra() -> None:
+    if not all(map(find_spec, ("fastapi", "uvicorn", "prometheus_client", "jinja2"))):
+        raise MissingExtra("the HTTP service", "server")
+
+
+def _site(deployment: Deployment) -> WebSite | None:
+    """Return the pages of a service, if its settings want them."""
+    if not deployment.settings.server_pages:
+        return None
+    from context_engine.apps.web.sessions import Sessions
+    from context_engine.apps.web.site import WebSite
+    from context_engine.settings.environment_secrets import read_session_key
+
+    setup, url = deployment.setup, deployment.settings.server_public_url or ""
+    return WebSite(Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://")))
 
 
 def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
@@ -103,7 +128,53 @@ def _announce(deployment: Deployment, address: str, *, no_auth: bool, write_line
     write_line(f"domains{bank}: {names}")
     write_line(f"callers: {'everybody on this machine (--no-auth)' if no_auth else 'holders of a token'}")
     write_line(f"OpenAPI document: {address}/openapi.json")
+    if deployment.settings.server_pages:
+        write_line(f"pages: {deployment.settings.server_public_url or address}/")
     write_line(f"listening on {address}")
+
+
+@click.command(epilog=WEB)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of 127.0.0.1.  [default: any free port]")
+@click.option("--no-browser", is_flag=True, help="Open no browser; only print the address.")
+@with_acting
+@with_location
+def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
+    """Open the pages in a browser: ask and search, documents, review, administration.
+
+    The pages are served to this machine until Ctrl-C. The printed address signs in once, as the principal that
+    access.yaml assigns to the operating system's user. Without a configuration the pages show the demo bank.
+    'serve' offers the same pages to a whole bank.
+    """
+    _check_extra()
+    context = open_context(location)
+    import secrets
+    import webbrowser
+
+    from context_engine.adapters.identity.authenticator import ProcessToken
+    from context_engine.apps.server.app import create_app
+    from context_engine.apps.server.running import listening_socket, run
+    from context_engine.apps.server.service import Service
+    from context_engine.apps.web.sessions import Sessions
+    from context_engine.apps.web.site import WebSite
+    from context_engine.service.callers import Authenticated
+    from context_engine.service.deployment import LiveDeployment, open_deployment
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    operator = context.setup.config.principals.is_operator(os_user())
+    caller = Authenticated(principal=context.principal, token_id="web", operator=operator)
+    live = LiveDeployment(lambda: open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo))
+    token, sessions = secrets.token_urlsafe(32), Sessions()
+    service = Service(live, ProcessToken(token, caller), own_names_only=True)
+    listening = listening_socket("127.0.0.1", port)
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    def announce() -> None:
+        link = f"{address}/sign-in?code={sessions.code_for(token)}"
+        note(f"pages: {link} (opens once, within five minutes; Ctrl-C ends)")
+        if not no_browser:
+            webbrowser.open(link)
+
+    click.get_current_context().exit(run(create_app(service, WebSite(sessions)), service, listening, announce))
 
 
 @click.command(epilog=MCP)

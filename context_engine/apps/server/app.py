@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from context_engine import __version__
 from context_engine.apps.server import mcp, metrics
-from context_engine.apps.server.gate import Gate, told
+from context_engine.apps.server.gate import Gate, Pages, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
 from context_engine.apps.server.routes import answers, dify, health, rag, records, retrieval
@@ -46,8 +46,26 @@ BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
 
 
-def create_app(service: Service) -> FastAPI:
-    """Return the app of a service, for any ASGI server."""
+class Site(Pages, Protocol):
+    """Pages with their routes."""
+
+    @property
+    def routers(self) -> Sequence[APIRouter]:
+        """The routes of the pages; they are not in the OpenAPI document."""
+        ...
+
+    @property
+    def forms(self) -> Mapping[str, ProblemForm]:
+        """The problem formats of the pages by address prefix."""
+        ...
+
+
+def create_app(service: Service, site: Site | None = None) -> FastAPI:
+    """Return the app of a service, for any ASGI server.
+
+    Args:
+        site: pages to serve too; None: the API alone.
+    """
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -68,11 +86,13 @@ def create_app(service: Service) -> FastAPI:
         generate_unique_id_function=operation_id,
     )
     app.state.service = service
-    for router in ROUTERS:
+    app.state.site = site
+    app.state.forms = forms = {**FORMS, **(site.forms if site else {})}
+    for router in (*ROUTERS, *(site.routers if site else ())):
         app.include_router(router)
     for kind in (ContextEngineError, HttpProblem, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refused)
-    app.add_middleware(Gate, service=service, forms=FORMS)
+    app.add_middleware(Gate, service=service, forms=forms, pages=site)
     _publish_document(app, service)
     return app
 
@@ -88,7 +108,7 @@ def _publish_document(app: FastAPI, service: Service) -> None:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    return told(FORMS, request.scope["path"], _as_ours(request, error), request_id_of(request))
+    return told(request.app.state.forms, request.scope, _as_ours(request, error), request_id_of(request))
 
 
 def _as_ours(request: Request, error: Exception) -> Exception:

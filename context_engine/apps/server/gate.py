@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 from starlette.responses import Response
@@ -41,6 +41,26 @@ _JSON: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;\s*charset=\"?
 Headers = Mapping[bytes, bytes]
 
 
+class Pages(Protocol):
+    """The pages of a service, whose callers are known by a cookie."""
+
+    def covers(self, path: str) -> bool:
+        """Return whether the address is a page for a caller who is signed in."""
+        ...
+
+    def authorization(self, headers: Headers) -> str | None:
+        """Return the Authorization field of the caller's session; None without one."""
+        ...
+
+    def check_origin(self, method: str, headers: Headers) -> None:
+        """Check that a request that changes something comes from a page of this service.
+
+        Raises:
+            HttpProblem: it comes from elsewhere.
+        """
+        ...
+
+
 class Gate:
     """Gives each request an id, authenticates the caller, limits the rate, and reads and checks the JSON body.
 
@@ -52,10 +72,13 @@ class Gate:
         app: the app with the routes.
         service: authenticates the callers.
         forms: the problem formats of addresses with their own.
+        pages: authenticate by a cookie and are counted too; None: there are none.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm]) -> None:
-        self._app, self._service, self._forms = app, service, forms
+    def __init__(
+        self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm], pages: Pages | None = None
+    ) -> None:
+        self._app, self._service, self._forms, self._pages = app, service, forms, pages
         self._rates = RateLimits(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,10 +99,11 @@ class Gate:
                 here = (scope.get("server") or (None,))[0]
                 check_host(_text(headers, b"host"), names, here)
             path, counted, caller = scope["path"], None, None
-            if _is_in(path, _OPENED):
-                caller = self._authenticated(path, _text(headers, b"authorization"))
+            is_page = self._pages is not None and self._pages.covers(path)
+            if is_page or _is_in(path, _OPENED):
+                caller = self._authenticated(path, self._authorization(scope, headers, is_page=is_page))
                 state["caller"] = caller
-                counted = caller.principal.id if _is_in(path, _COUNTED) else None
+                counted = caller.principal.id if is_page or _is_in(path, _COUNTED) else None
                 if counted is not None and not caller.gateway:
                     self._count(counted, answer)
             receive, body = await self._with_body(path, headers, receive)
@@ -91,10 +115,17 @@ class Gate:
         except Exception as error:  # the caller always gets an answer, and the log the error
             if answer.started:
                 raise
-            response = told(self._forms, scope["path"], error, answer.request_id)
+            response = told(self._forms, scope, error, answer.request_id)
             await response(scope, receive, answer.send)
         finally:
             self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
+
+    def _authorization(self, scope: Scope, headers: Headers, *, is_page: bool) -> str | None:
+        sent = _text(headers, b"authorization")
+        if self._pages is None or not is_page:
+            return sent
+        self._pages.check_origin(scope["method"], headers)
+        return sent or self._pages.authorization(headers)
 
     def _authenticated(self, path: str, authorization: str | None) -> Authenticated:
         try:
@@ -154,11 +185,12 @@ class _OutgoingAnswer:
         await self._send(message)
 
 
-def told(forms: Mapping[str, ProblemForm], path: str, error: Exception, request_id: str) -> Response:
+def told(forms: Mapping[str, ProblemForm], scope: Scope, error: Exception, request_id: str) -> Response:
     """Return the answer for an error at an address: problem+json, or the address's own format."""
     problem, headers = problem_of(error, request_id)
+    path = scope["path"]
     form = next((form for prefix, form in forms.items() if _is_below(path, prefix)), problem_answer)
-    answer = form(problem, headers)
+    answer = form(problem, headers, scope)
     if answer.status_code == problem.status:
         for name, value in headers.items():
             answer.headers[name] = value

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import ErrorDetails
+from starlette.types import Scope
 
 from context_engine import errors
 from context_engine.errors import ContextEngineError, NotAuthenticated, RetrievalFailed, closest
@@ -75,11 +76,11 @@ class HttpProblem(Exception):
         super().__init__(detail)
 
 
-ProblemForm = Callable[[Problem, Mapping[str, str]], Response]
-"""Makes the answer from a problem and its headers."""
+ProblemForm = Callable[[Problem, Mapping[str, str], Scope], Response]
+"""Makes the answer from a problem, its headers and the ASGI scope of the request."""
 
 
-def problem_answer(problem: Problem, headers: Mapping[str, str]) -> Response:
+def problem_answer(problem: Problem, headers: Mapping[str, str], _scope: Scope) -> Response:
     """Return a problem as application/problem+json."""
     return Response(problem.model_dump_json(), problem.status, headers=dict(headers), media_type=PROBLEM_JSON)
 
@@ -221,6 +222,12 @@ HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
             "Set the API key of the External Knowledge API in Dify.",
         ),
         ProblemKind("malformed_request", 400, "The request is no sound HTTP or JSON.", "Send what 'detail' asks for."),
+        ProblemKind(
+            "cross_site",
+            403,
+            "A page of another site sent a form to this service, or a program said so.",
+            "Open the page of this service and send its form.",
+        ),
         ProblemKind("not_found", 404, "There is nothing at this address.", "See /openapi.json for the addresses."),
         ProblemKind("method_not_allowed", 405, "The address has no such method.", "Use one that 'Allow' names."),
         ProblemKind("body_timeout", 408, "The body did not arrive in time.", "Send the request again, whole."),

@@ -203,6 +203,12 @@ class ServerSettings(SettingsGroup):
     server_allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (), description="Origins of web pages that may call /mcp, such as https://assistant.bank.example."
     )
+    server_pages: Flag = Field(True, description="Serve the pages for people beside the API, at /; read at the start.")
+    server_public_url: str | None = Field(
+        None,
+        description="The address under which browsers reach the service, such as https://search.bank.example; with "
+        "https, cookies are sent over nothing else. Read at the start.",
+    )
     compare_mode: Flag = Field(
         False, description="Add the baseline to each answer of the RAG API; RAG_COMPARE_MODE sets it too."
     )

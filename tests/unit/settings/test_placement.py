@@ -137,6 +137,8 @@ OTHER: dict[str, Any] = {
     "server_stop_s": 4.5,
     "server_allowed_hosts": ["rag.bank.example"],
     "server_allowed_origins": ["https://assistant.bank.example"],
+    "server_pages": False,
+    "server_public_url": "https://search.bank.example",
     "compare_mode": True,
     "compare_file": "comparisons.jsonl",
 }

@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
+from starlette.types import Scope
 
 from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
 from context_engine.answer.chat import (
@@ -139,7 +140,7 @@ async def chat_models(request: Request) -> Response:
     return await service_of(request).json(request, lambda deployment, caller: models_of(deployment, caller.principal))
 
 
-def chat_problem(problem: Problem, headers: Mapping[str, str]) -> Response:
+def chat_problem(problem: Problem, headers: Mapping[str, str], _scope: Scope) -> Response:
     """Return a problem as chat clients read it."""
     return Response(_chat_error(problem), problem.status, headers=dict(headers), media_type="application/json")
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Scope
 
 from context_engine.adapters.sources.dify.api import EXTERNAL_PAUSES_S, EXTERNAL_TRY_S
 from context_engine.apps.dify.external import ExternalAnswer, refused
@@ -178,7 +179,7 @@ def _domain(body: bytes) -> str | None:
     return (named.rpartition(":")[0] or named) if isinstance(named, str) else None
 
 
-def problem_form(problem: Problem, headers: Mapping[str, str]) -> Response:
+def problem_form(problem: Problem, headers: Mapping[str, str], _scope: Scope) -> Response:
     """Return a problem from before the route in the format of this API."""
     if problem.status in (401, 403):
         return _response(unauthorised(_NO_TOKEN, missing=problem.code == "no_token"))

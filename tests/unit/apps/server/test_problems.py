@@ -53,7 +53,7 @@ def test_a_kind_is_listed_once() -> None:
 def test_the_status_of_an_error(error: Exception, status: int, retry: str | None) -> None:
     problem, headers = problem_of(error, "r1")
     assert (problem.status, problem.instance, headers.get("Retry-After")) == (status, "r1", retry)
-    assert problem_answer(problem, headers).status_code == status
+    assert problem_answer(problem, headers, {}).status_code == status
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Signing in and out: with a token, or with a code that the command line shows once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import APIRouter, Request, Response
+
+from context_engine.apps.server.service import service_of
+from context_engine.apps.web.rendering import Page, html_response, rendered_page
+from context_engine.errors import NotAuthenticated, TokensUnchecked
+
+if TYPE_CHECKING:
+    from context_engine.apps.web.site import WebSite
+
+SIGN_IN: Final = "/sign-in"
+SIGN_OUT: Final = "/sign-out"
+_REFUSED: Final = "This token opens nothing. Check that it is whole and has not expired."
+_USED: Final = "This link was used before or is too old. Start 'context-engine web' again for a new one."
+router = APIRouter(include_in_schema=False)
+
+
+@router.get(SIGN_IN)
+async def sign_in_page(request: Request) -> Response:
+    """Show the form; a one-time code in the address signs in at once."""
+    code, wanted = request.query_params.get("code"), _own_address(request.query_params.get("next", "/"))
+    if code is None:
+        return _form(wanted)
+    token = _site(request).sessions.redeem(code)
+    return _form(wanted, _USED, 401) if token is None else _signed_in(request, token, wanted)
+
+
+@router.post(SIGN_IN)
+async def sign_in(request: Request) -> Response:
+    """Sign in with the token of the form."""
+    _check(request)
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+    token, wanted = fields.get("token", [""])[0].strip(), _own_address(fields.get("next", ["/"])[0])
+    try:
+        service_of(request).authenticator.authenticate(f"Bearer {token}")
+    except NotAuthenticated:
+        return _form(wanted, _REFUSED, 401)
+    except TokensUnchecked as error:
+        return _form(wanted, str(error), 503)
+    return _signed_in(request, token, wanted)
+
+
+@router.post(SIGN_OUT)
+async def sign_out(request: Request) -> Response:
+    """End the session."""
+    _check(request)
+    return html_response("", 303, {"Location": SIGN_IN, "Set-Cookie": _site(request).sessions.ended()})
+
+
+def _site(request: Request) -> WebSite:
+    site: WebSite = request.app.state.site
+    return site
+
+
+def _check(request: Request) -> None:
+    _site(request).check_origin(request.method, dict(request.headers.raw))
+
+
+def _own_address(address: str) -> str:
+    """Return an address of this service; the front page for any other, so that no link leads elsewhere."""
+    parts = urlsplit(address.replace("\\", "/"))
+    own = not parts.scheme and not parts.netloc and address.startswith("/") and address.isprintable()
+    return address if own else "/"
+
+
+def _signed_in(request: Request, token: str, wanted: str) -> Response:
+    """Return a page that leads on: a cookie of the strictest kind is not sent on a redirect from another site."""
+    cookie = _site(request).sessions.cookie(token)
+    html = rendered_page(Page("signed_in.html", {"next": wanted}), caller=None)
+    return html_response(html, 200, {"Set-Cookie": cookie, "Refresh": f"0; url={wanted}"})
+
+
+def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
+    page = Page("sign_in.html", {"next": wanted, "problem": problem})
+    return html_response(rendered_page(page, caller=None), status)

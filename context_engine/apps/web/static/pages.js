@@ -1,0 +1,2 @@
+// Every page works without this script; it only saves keystrokes and clicks.
+"use strict";
