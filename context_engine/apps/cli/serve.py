@@ -100,9 +100,11 @@ def _site(deployment: Deployment) -> WebSite | None:
     from context_engine.apps.web.sessions import Sessions
     from context_engine.apps.web.site import WebSite
     from context_engine.settings.environment_secrets import read_session_key
+    from context_engine.wiring.callers import code_flow
 
     setup, url = deployment.setup, deployment.settings.server_public_url or ""
-    return WebSite(Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://")))
+    sessions = Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://"))
+    return WebSite(sessions, code_flow(setup, url))
 
 
 def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:

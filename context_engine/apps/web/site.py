@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Response
 from starlette.types import Scope
 
+from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem, Problem, ProblemForm
 from context_engine.apps.web import ask_page, sign_in, static
@@ -28,12 +29,13 @@ class WebSite:
 
     Args:
         sessions: the cookies of signed-in people.
+        code_flow: sign-in at an identity provider; None: people sign in with a token.
     """
 
     routers: Sequence[APIRouter] = ROUTERS
 
-    def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
+    def __init__(self, sessions: Sessions, code_flow: CodeFlow | None = None) -> None:
+        self.sessions, self.code_flow = sessions, code_flow
         self.forms: Mapping[str, ProblemForm] = dict.fromkeys((*PAGES, *_OPEN), _problem_page)
 
     def covers(self, path: str) -> bool:
