@@ -1,4 +1,4 @@
-"""An OpenID Connect provider on loopback: keys that rotate, tokens of any kind, sign-in, and a server that can be down."""
+"""An OpenID Connect provider on loopback: rotating keys, tokens of any kind, sign-in, and a server that can be down."""
 
 from __future__ import annotations
 

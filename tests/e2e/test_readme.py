@@ -67,7 +67,7 @@ def test_every_block_is_run():
     here = {"tags", "own", "connections", "manifest", "dify-server", "dify", "plugin", "typed"}
     here |= {"dify-ingest-manifest", "dify-ingest"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
-    here |= {"tokens", "oidc", "rerankers", "vector-form"}
+    here |= {"tokens", "oidc", "sign-in", "rerankers", "vector-form"}
     here |= {"principal", "policy", "privacy", "ask"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
@@ -171,6 +171,13 @@ def test_the_access_guide(home):
     assert "ce_" in out and "intranet-search" in out and "open" in out
     assert "HANDBOOK/tips" in (bank / "rules.cedar").read_text(encoding="utf-8")
     assert "travel-desk" in (bank / "access.html").read_text(encoding="utf-8")
+    access = BLOCKS["access-file"].replace("kb-admin", me) + BLOCKS["sign-in"]
+    (bank / "config/access.yaml").write_text(access, encoding="utf-8")
+    login = "login:\n  base_url: https://id.bank.example\n  token_url: https://id.bank.example/token\n"
+    (bank / "config/connections.yaml").write_text(f"{login}  client_id: pages\n  client_secret: ${{LOGIN}}\n", "utf-8")
+    check = "../.venv/bin/context-engine config check"
+    public = "CONTEXT_ENGINE_SERVER_PUBLIC_URL=https://search.bank.example"
+    assert "✓ config/access.yaml" in run(f"cd shared-bank && LOGIN=secret-of-pages {public} {check}", home)
 
 
 def test_an_answer_is_the_sentence_of_the_guide_with_its_place(home):
