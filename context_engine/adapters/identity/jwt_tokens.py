@@ -2,8 +2,8 @@
 
 Accepted are access tokens that the provider signed for this service and that are valid now: `alg` is configured and
 fits the key, `kid` is known, there is no `crit`, `iss` and `aud` are as configured, `exp` is present and
-kept, so is `nbf` or `iat`, and neither is in the future. Refused are tokens of another `typ`, ID tokens recognised by `at_hash` or
-`c_hash`, and tokens bound to a key (`cnf`), which a bearer need not have.
+kept, so is `nbf` or `iat`, and neither is in the future. Refused are tokens of another `typ`, ID tokens recognised by
+`at_hash` or `c_hash`, and tokens bound to a key (`cnf`), which a bearer need not have.
 """
 
 from __future__ import annotations
