@@ -17,6 +17,7 @@ audit = LazyGroup(
         "list": ("audit.records:list_records", "List records, the newest first."),
         "prove": ("audit.proofs:prove", "Write the proof that a record stands in the log."),
         "prune": ("audit.removal:prune", "Remove the oldest records as retention allows."),
+        "rehearse": ("audit.rehearse:rehearse", "Ask recorded questions under a draft: which answers change?"),
         "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
         "show": ("audit.show:show", "Show everything that was recorded under an id."),
         "stats": ("audit.records:stats", "Count records by kind, domain, outcome and day."),
