@@ -87,3 +87,10 @@ def test_a_gate_for_releases(bank: Bank, tmp_path: Path) -> None:
     assert bank.run("audit", "rehearse", codes=(2,)).exit_code == 2
     (tmp_path / "settings.json").write_text('{"stage2_top_k": "many"}', "utf-8")
     assert bank.run(*same, codes=(2,)).exit_code == 2
+
+
+def test_gaps_of_the_recorded_questions(bank: Bank) -> None:
+    report = json.loads(bank.run("kb", "gaps", "--domain", "HANDBOOK", "--json").stdout)
+    assert [group["question"] for group in report["unanswered"]] == ["What is the weather on Mars?"]
+    assert report["searches"] == len(QUESTIONS)
+    assert "weather on Mars" in bank.run("kb", "gaps", "--domain", "HANDBOOK").output
