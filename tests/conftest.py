@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import settings
 
@@ -135,6 +137,19 @@ def search_once(given: Given, query: str = "approval rule", engine: Any = None, 
     request = SearchRequest(query=query, domain="NPA", overrides=options, **fields)
     with build_engine(given, **(engine or {})) as made:
         return made.search(request)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def given_environment() -> Iterator[Mapping[str, str]]:
+    """The environment as it was; in it, and for clients here, one made-up authority stands for those of the web.
+
+    No test asks a server of the web, and each client would take 25 ms to read the authorities of the web.
+    """
+    given, authority = dict(os.environ), str(Path(__file__).with_name("data") / "authority.pem")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", authority)
+        patch.setattr(certifi, "where", lambda: authority)
+        yield given
 
 
 @pytest.fixture(scope="session")
