@@ -39,8 +39,11 @@ from context_engine.service.deployment import Deployment
 from context_engine.testing.fakes import ScriptedSource
 from context_engine.wiring.setup import load_setup
 
-settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
-settings.load_profile("context_engine")
+# No deadline: tests assert behaviour, never time. The plain run tries few examples of a law, new ones each time; the
+# project's check also tries many (`--hypothesis-profile=thorough`).
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.adapters.embedders.cache import CachedEmbedder
@@ -23,7 +23,6 @@ from context_engine.wiring import models
 NAMES = [f"q{number}" for number in range(10)]
 
 
-@settings(max_examples=40)
 @given(st.integers(2, 30), st.data())
 def test_folds_are_disjoint_of_one_size_and_cover_all(size, data):
     names = [f"q{number}" for number in range(size)]
