@@ -19,6 +19,7 @@ import certifi
 import pytest
 from hypothesis import settings
 
+from context_engine import demo
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -231,6 +232,15 @@ def make_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture(scope="session")
+def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes."""
+    folder = tmp_path_factory.mktemp("demo")
+    setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(folder)}, cwd=folder)
+    demo.ensure_base(folder / "data", setup.registry)
+    return folder / "data"
 
 
 @pytest.fixture(scope="session")

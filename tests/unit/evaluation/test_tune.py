@@ -152,6 +152,7 @@ def test_a_search_is_the_same_each_time_also_where_every_candidate_is_reranked(s
     assert tune(small, found.candidates, measure="nDCG@10", folds=4) == found
 
 
+@pytest.mark.slow
 def test_the_report_and_the_evidence_say_the_same(found):
     proof = evidence(found)
     assert json.loads(json.dumps(proof)) == proof
