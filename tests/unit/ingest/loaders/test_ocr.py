@@ -72,7 +72,9 @@ def program(tmp_path, monkeypatch):
     def install(body, name="tesseract"):
         script = tmp_path / "bin" / name
         script.parent.mkdir(exist_ok=True)
-        head = f"#!{sys.executable} -S\nimport sys, time, pathlib\nimage, out = pathlib.Path(sys.argv[1]), sys.argv[2]\n"
+        head = (
+            f"#!{sys.executable} -S\nimport sys, time, pathlib\nimage, out = pathlib.Path(sys.argv[1]), sys.argv[2]\n"
+        )
         script.write_text(head + textwrap.dedent(body))
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
