@@ -1,7 +1,7 @@
 """Answers without a model: the right statement, its quotes, and refusals."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.answer.extract import extract
@@ -193,7 +193,6 @@ def numbered(passages):
     ]
 
 
-@settings(max_examples=40)
 @given(QUESTIONS, PASSAGES, st.integers(1, 4))
 def test_laws(question, passages, most):
     evidence = numbered(passages)
@@ -207,7 +206,6 @@ def test_laws(question, passages, most):
         assert all(quote.text == by_label[quote.label][quote.start : quote.end] for quote in sentence.quotes)
 
 
-@settings(max_examples=40)
 @given(QUESTIONS, PASSAGES, st.randoms())
 def test_the_order_in_which_passages_are_given_does_not_matter(question, passages, random):
     evidence = numbered(passages)
