@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, ContextVar
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -199,6 +199,16 @@ def done_within(future: Future[Any], seconds: float) -> bool:
     return future.done()
 
 
+TIME_LEFT: Final[ContextVar[Callable[[], float] | None]] = ContextVar("time_left", default=None)
+"""Returns the seconds until the call that this thread makes is overdue; None if it has no deadline."""
+
+
+def _before(left: Callable[[], float], call: Callable[[], T]) -> T:
+    """Make a call that has a deadline, in a thread whose context ends with the call."""
+    TIME_LEFT.set(left)
+    return call()
+
+
 def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
     """Make a call in a daemon thread and return its result.
 
@@ -210,7 +220,7 @@ def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
         DeadlineExceeded: it has not returned by then.
         Busy: no thread could be started.
     """
-    future = EXECUTOR.submit(call, name)
+    future = EXECUTOR.submit(partial(_before, countdown(seconds), call), name)
     if not done_within(future, seconds):
         raise DeadlineExceeded
     return future.result()
@@ -297,7 +307,7 @@ class Bulkhead:
 
         def tracked() -> T:
             try:
-                return call()
+                return _before(left, call)
             finally:
                 leave()
 

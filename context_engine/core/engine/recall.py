@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, done_within, wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
@@ -110,9 +111,9 @@ class SourceBulkhead:
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Let a source that `is_preparable` load what its first answer needs; failures are ignored."""
-        assert self._preparable is not None
+        preparable: Any = self._preparable
         try:
-            self._preparable.prepare(query_text, seconds)
+            awaited(preparable.prepare(query_text, seconds), seconds)
         except Exception as error:  # the search itself will report the problem
             logger.debug("source %s could not be prepared", self.source_id, exc_info=error)
 
@@ -170,7 +171,7 @@ class SourceBulkhead:
         """Search the source in this thread; any exception becomes the reply's error."""
         started = self._clock.monotonic()
         try:
-            outcome: Any = self.source.search(query)
+            outcome: Any = awaited(self.source.search(query))
         except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
             outcome = as_source_error(error, self.source_id)
         reply = self.reply(outcome, query, started)
