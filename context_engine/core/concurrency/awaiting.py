@@ -20,7 +20,7 @@ def awaited(value: Any, seconds: float | None = None) -> Any:
         seconds: the time limit; None: that of the bulkhead's call that this thread makes, if there is one.
 
     Raises:
-        TimeoutError: the deadline came first.
+        DeadlineExceeded: the deadline came first.
         Exception: of any kind; the awaitable raised it.
     """
     if not inspect.isawaitable(value):

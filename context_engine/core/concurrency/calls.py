@@ -181,7 +181,10 @@ logger = logging.getLogger(__name__)
 
 
 class DeadlineExceeded(Exception):
-    """A call did not return in time. It continues in its thread, and its result is dropped."""
+    """A call did not return in time.
+
+    A plain one continues in its thread, and its result is dropped; an async one is cancelled.
+    """
 
 
 def countdown(seconds: float, monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
@@ -257,9 +260,11 @@ class DeadlineCaller:
             raise self._error(f"{self._name} is {busy}") from None
         except Busy as busy:
             raise self._error(f"{self._name} could not be called: {busy}") from None
-        if not done_within(future, seconds):
+        error: BaseException | None = DeadlineExceeded()
+        if done_within(future, seconds):
+            error = future.exception()
+        if isinstance(error, DeadlineExceeded):
             raise self._error(f"{self._name} gave {nothing} within {max(seconds, 0.0):.3g} s")
-        error = future.exception()
         if error is None:
             return future.result()
         if isinstance(error, self._error):

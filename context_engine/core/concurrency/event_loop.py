@@ -15,7 +15,7 @@ import threading
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from context_engine.core.concurrency.calls import done_within
+from context_engine.core.concurrency.calls import DeadlineExceeded, done_within
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class EventLoop:
             seconds: the time limit; None for no limit.
 
         Raises:
-            TimeoutError: no result within the limit; the task is cancelled.
+            DeadlineExceeded: no result within the limit; the task is cancelled.
             Exception: of any kind; the awaitable raised it.
         """
         loop = self._running()
@@ -66,7 +66,7 @@ class EventLoop:
             return future.result()
         future.cancel()
         self._leave_if_stuck(loop)
-        raise TimeoutError(f"no result within {max(seconds, 0.0):.3g} s")
+        raise DeadlineExceeded
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
