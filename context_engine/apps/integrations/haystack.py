@@ -123,7 +123,8 @@ class ContextEngineRetriever:
         fields = data["init_parameters"]
         if isinstance(fields.get("token"), dict):
             fields["token"] = Secret.from_dict(fields["token"])
-        return default_from_dict(cls, data)  # type: ignore[no-any-return]
+        made: ContextEngineRetriever = default_from_dict(cls, data)
+        return made
 
     def _output(self, answer: RAGPipelineResponse) -> dict[str, Any]:
         documents = [

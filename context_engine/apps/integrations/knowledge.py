@@ -165,8 +165,13 @@ class Server(_Opened):
             raise self._server.not_ours() from None
 
     @property
+    def server_url(self) -> str:
+        """The address of the server."""
+        return self._connection.base_url
+
+    @property
     def _server(self) -> LocatedServer:
-        return LocatedServer(self._connection.base_url)
+        return LocatedServer(self.server_url)
 
     def _open(self) -> ApiClient:
         return ApiClient(_API, lambda: self._connection, SystemClock())

@@ -74,8 +74,11 @@ ANSWER = {
     "context_string": None,
     "statistics": STATISTICS,
     "persona_thresholds": {
-        **dict.fromkeys(("similarity_threshold", "namespaces")),
-        **{"max_results": 8, "min_results": 0, "rerank": True},
+        "similarity_threshold": None,
+        "max_results": 8,
+        "min_results": 0,
+        "rerank": True,
+        "namespaces": None,
     },
     "reranking_enabled": False,
     "embedding_model": None,
