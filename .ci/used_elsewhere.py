@@ -179,3 +179,6 @@ _get_relevant_documents
 _aget_relevant_documents
 _aretrieve
 run_async
+
+# click calls it to complete words in a shell.
+get_completions
