@@ -172,3 +172,13 @@ __class_getitem__
 
 # prometheus_client calls it at every read.
 collect
+
+# LangChain, LlamaIndex and Haystack call these by name.
+run_manager
+_get_relevant_documents
+_aget_relevant_documents
+_aretrieve
+run_async
+
+# click calls it to complete words in a shell.
+get_completions

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import (
     DomainSpec,
@@ -23,7 +24,6 @@ from context_engine.core.protocols import (
     IdSource,
     QueryRefiner,
     Recorder,
-    Reranker,
     Source,
 )
 from context_engine.errors import ConfigError
@@ -44,7 +44,7 @@ def build_engine(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     pipeline: Mapping[str, Any] | None = None,
-    reranker: Reranker | None = None,
+    reranker: Any = None,
     refiner: QueryRefiner | None = None,
     models: Models | None = None,
     clock: Clock | None = None,
@@ -60,7 +60,7 @@ def build_engine(
         config_dir, stage, env, cwd: see `load_setup`.
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
-        reranker, refiner: used instead of those the settings name.
+        reranker, refiner: used instead of those the settings name; for the forms of a reranker see `reranker_of`.
         models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
         recorded: False records nothing, for trials whose results reach nobody.
@@ -137,7 +137,8 @@ class SourceOpener:
         """
         file = self.setup.registry.files.get(domain.domain)
         try:
-            return self.factories[spec.adapter]()(spec, self.context(domain))
+            source: Source = awaited(self.factories[spec.adapter]()(spec, self.context(domain)))
+            return source
         except ConfigError as error:
             if error.file is not None or file is None:
                 raise

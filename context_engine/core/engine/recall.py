@@ -13,8 +13,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.breaker import Breaker
-from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, done_within, wait_all
+from context_engine.core.concurrency.calls import (
+    EXECUTOR,
+    Bulkhead,
+    Busy,
+    DeadlineExceeded,
+    countdown,
+    done_within,
+    wait_all,
+)
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
@@ -110,9 +119,9 @@ class SourceBulkhead:
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Let a source that `is_preparable` load what its first answer needs; failures are ignored."""
-        assert self._preparable is not None
+        preparable: Any = self._preparable
         try:
-            self._preparable.prepare(query_text, seconds)
+            awaited(preparable.prepare(query_text, seconds), seconds)
         except Exception as error:  # the search itself will report the problem
             logger.debug("source %s could not be prepared", self.source_id, exc_info=error)
 
@@ -156,13 +165,14 @@ class SourceBulkhead:
         except Busy as busy:
             raise SourceBusy(str(busy), source_id=self.source_id, retryable=True) from None
         if not wait_all([call], [left()])[0]:
-            problem = f"no answer within {request.timeout_s:.3g} s"
-            raise SourceTimeout(problem, source_id=self.source_id, retryable=True)
+            raise _too_late(self.source_id, request.timeout_s)
         return call.result()
 
     def _fetched(self, request: FetchRequest) -> tuple[Chunk, ...]:
         try:
             return fetched_chunks(self.source, request, self._declared)
+        except DeadlineExceeded:
+            raise _too_late(self.source_id, request.timeout_s) from None
         except BaseException as error:
             raise as_source_error(error, self.source_id) from error
 
@@ -170,7 +180,9 @@ class SourceBulkhead:
         """Search the source in this thread; any exception becomes the reply's error."""
         started = self._clock.monotonic()
         try:
-            outcome: Any = self.source.search(query)
+            outcome: Any = awaited(self.source.search(query))
+        except DeadlineExceeded:
+            outcome = _too_late(self.source_id, query.timeout_s)
         except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
             outcome = as_source_error(error, self.source_id)
         reply = self.reply(outcome, query, started)
@@ -329,5 +341,8 @@ def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
 
 
 def _timed_out(call: SourceCall, seconds: float) -> SourceReply:
-    error = SourceTimeout(f"no answer within {seconds:.3g} s", source_id=call.source.source_id, retryable=True)
-    return SourceReply(None, error, seconds * 1000.0)
+    return SourceReply(None, _too_late(call.source.source_id, seconds), seconds * 1000.0)
+
+
+def _too_late(source_id: str, seconds: float) -> SourceTimeout:
+    return SourceTimeout(f"no answer within {seconds:.3g} s", source_id=source_id, retryable=True)

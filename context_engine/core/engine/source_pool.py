@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from context_engine.core.concurrency.awaiting import close
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
@@ -140,6 +141,6 @@ def _closed() -> ContextEngineError:
 
 def _close(source: SourceBulkhead) -> None:
     try:
-        source.source.close()
+        close(source.source)
     except Exception:
         logger.exception("source %s could not be closed", source.source_id)
