@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from context_engine.apps.dify.external import has_bearer
 from context_engine.apps.mcp.addresses import check_host
 from context_engine.apps.server.body import check_json, read_body
-from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import PATH
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
@@ -56,7 +55,6 @@ class Gate:
 
     def __init__(self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm]) -> None:
         self._app, self._service, self._forms = app, service, forms
-        self._rates = RateLimits(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -106,7 +104,7 @@ class Gate:
 
     def _count(self, caller: str, answer: _OutgoingAnswer) -> None:
         settings = self._service.settings
-        allowance = self._rates.take(caller, settings)
+        allowance = self._service.rates.take(caller, settings)
         if allowance is None:
             return
         answer.headers += allowance.headers()

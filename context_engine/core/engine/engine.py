@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
 from context_engine.core.engine.candidate_table import TextCache
-from context_engine.core.engine.events import SearchTally, hand_over, log_context, log_search
+from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
@@ -27,6 +27,7 @@ from context_engine.core.engine.search_plan import (
 )
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
+from context_engine.core.engine.tally import SearchTally
 from context_engine.core.models import (
     NOBODY,
     AccessRecord,
@@ -163,6 +164,10 @@ class Engine:
     def left_alone(self) -> dict[tuple[str, str], bool]:
         """Return for each domain and opened source whether it is left alone because it was too slow."""
         return self._pool.left_alone()
+
+    def watched_recall(self) -> dict[tuple[str, str], float]:
+        """Return the recall of approximate searches for each domain and opened source whose store watches it."""
+        return self._pool.watched_recall()
 
     def search(self, request: SearchRequest) -> SearchResult:
         """Search everything that the request's principal may search; the rest appears not to exist.
