@@ -15,9 +15,9 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from context_engine.adapters.http.client import shared_budget
-from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
+from context_engine.core.engine.source_pool import SourcePool
 from context_engine.core.models import AnswerRecord
 from context_engine.service.deployment import LiveDeployment
 from tests.unit.service.small_bank import AUDITOR, QUESTION, Tokens, as_, small_bank
@@ -37,7 +37,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set[
     bank.engine.tally.note_answer("ORM", AnswerRecord(facts=ANSWER, words={}))
     shared_budget("https://kb.bank.example", "key").take(60, time.monotonic(), 0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalBase, "watched_recall", lambda _: 0.97, raising=False)
+        patch.setattr(SourcePool, "watched_recall", lambda _: {("ORM", "sops"): 0.97})
         with TestClient(create_app(Service(LiveDeployment(lambda: bank), Tokens(), threads=4))) as client:
             assert client.post("/api/v1/rag/query", json={"query": QUESTION}, headers=as_(AUDITOR)).status_code == 200
             text = client.get("/metrics", headers=as_(AUDITOR)).text

@@ -12,11 +12,11 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from context_engine.adapters.http.client import shared_budget
-from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.apps.server.slots import Slots
 from context_engine.core.engine.recall import SourceBulkhead
+from context_engine.core.engine.source_pool import SourcePool
 from context_engine.service.deployment import Deployment, LiveDeployment
 from tests.unit.service.small_bank import AUDITOR, CLERK, QUESTION, Tokens, as_, small_bank
 
@@ -121,8 +121,8 @@ def test_calls_left_to_a_server_are_shown_by_its_host_alone(client: TestClient) 
 def test_watched_recall_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(client) == 200
     assert not [name for name, _ in read(client) if name == "source_ann_recall"]
-    monkeypatch.setattr(LocalBase, "watched_recall", lambda _: 0.97, raising=False)
-    assert {value for (name, _), value in read(client).items() if name == "source_ann_recall"} == {0.97}
+    monkeypatch.setattr(SourcePool, "watched_recall", lambda _: {("ORM", "sops"): 0.97})
+    assert read(client)["source_ann_recall", ("ORM", "sops")] == 0.97
 
 
 def test_operators_alone_read_them(client: TestClient) -> None:
