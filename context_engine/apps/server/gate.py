@@ -19,6 +19,7 @@ from context_engine.apps.server.body import check_json, read_body
 from context_engine.apps.server.metrics import PATH
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
+from context_engine.core.tracing import HttpAnswered, Step, current_span, span
 from context_engine.errors import NotAuthenticated
 from context_engine.service.callers import Authenticated
 
@@ -29,6 +30,8 @@ _ONCE: Final = (b"authorization", b"content-type", b"origin")
 
 _DIFY: Final = ("/retrieval", "//retrieval")
 _COUNTED: Final = ("/api", "/mcp", "/v1")
+_TRACED: Final = (*_COUNTED, *_DIFY)
+_PARENT: Final = ("traceparent", "tracestate")
 _OPENED: Final = (*_COUNTED, *_DIFY, PATH)
 _CHECKED: Final = ("/api", "/v1", *_DIFY)
 _LEFT: Final = 499  # the caller left without an answer
@@ -57,10 +60,19 @@ class Gate:
         self._app, self._service, self._forms = app, service, forms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, and show those that may search in a trace."""
+        tracer = self._service.live.current.engine.tracer
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-            return
+        elif tracer is None or not _is_in(scope["path"], _TRACED):
+            await self._answer(scope, receive, send)
+        else:
+            headers: Headers = dict(scope["headers"])
+            parent = {name: text for name in _PARENT if (text := _text(headers, name.encode())) is not None}
+            with span(Step.REQUEST, scope["method"], tracer, parent):
+                await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
         answer = _OutgoingAnswer(send, _request_id(headers), closing=self._service.readiness.draining)
         state, begun = scope.setdefault("state", {}), time.monotonic()
@@ -92,7 +104,8 @@ class Gate:
             response = told(self._forms, scope["path"], error, answer.request_id)
             await response(scope, receive, answer.send)
         finally:
-            self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
+            method, route = self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
+            current_span().tell(HttpAnswered(method, route, answer.status, answer.request_id))
 
     def _authenticated(self, path: str, authorization: str | None) -> Authenticated:
         try:

@@ -75,8 +75,8 @@ class Metrics:
         ProcessCollector(namespace=_PREFIX, registry=self._registry)
         self._registry.register(self)
 
-    def answered(self, scope: Any, status: int, seconds: float) -> None:
-        """Count a request.
+    def answered(self, scope: Any, status: int, seconds: float) -> tuple[str, str]:
+        """Count a request; return the method and the route that name it.
 
         Args:
             scope: of ASGI; its route, not its address, is the label.
@@ -86,6 +86,7 @@ class Metrics:
         method = scope["method"] if scope["method"] in _METHODS else _ELSEWHERE
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        return method, route
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""

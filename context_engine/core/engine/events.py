@@ -11,17 +11,19 @@ from context_engine.core.models import Context, Fate, Outcome, SearchResult
 from context_engine.core.protocols import Recorder
 from context_engine.errors import AuditUnavailable
 
+logger = logging.getLogger(__name__)
 EVENTS: Final = logging.getLogger("context_engine.events")
 _MOST_SCORES: Final = 100
 _LIMITS: Final = ("threshold", "scope", "relevance")
 
 
 def log_search(result: SearchResult, reranker: str) -> None:
-    """Log the retrieval, filter and rerank events of a search.
+    """Log the numbers of each stage of a search: in one line, and as events of retrieval, filter and rerank.
 
     Args:
         reranker: name of the reranker that the settings choose; "noop" for none.
     """
+    _log_line(result, reranker)
     if not EVENTS.isEnabledFor(logging.INFO):
         return
     settings, left = result.settings.values, {stage.name: stage.left for stage in result.stages}
@@ -63,6 +65,20 @@ def log_context(result: SearchResult, context: Context) -> None:
         )
 
 
+def _log_line(result: SearchResult, reranker: str) -> None:
+    scores, left = [chunk.relevance for chunk in result.chunks], {stage.name: stage.left for stage in result.stages}
+    logger.info(
+        "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
+        "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
+        result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
+        result.settings.values.min_relevance_score,
+        any("below_threshold" in chunk.flags for chunk in result.chunks),
+        reranker,
+        min(scores, default=0.0), max(scores, default=0.0),
+        result.search_id, result.domain, result.status, result.decision,
+    )  # fmt: skip
+
+
 def _log(result: SearchResult, event: str, **fields: Any) -> None:
     of_search = {"request_id": result.request_id, "search_id": result.search_id, "domain": result.domain}
     EVENTS.info(event, extra={**of_search, **fields})
@@ -84,9 +100,6 @@ def _is_removed(fate: Fate) -> bool:
 
 def _highest(values: list[Any]) -> list[float]:
     return sorted((round(value, 4) for value in values if isinstance(value, float)), reverse=True)[:_MOST_SCORES]
-
-
-logger = logging.getLogger(__name__)
 
 
 def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subject: str) -> None:
