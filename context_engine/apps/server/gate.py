@@ -61,16 +61,17 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and show those that may search in a trace."""
-        tracer = self._service.live.current.engine.tracer
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif tracer is None or not _is_in(scope["path"], _TRACED):
+            return
+        tracer = self._service.live.current.engine.tracer
+        if tracer is None or not _is_in(scope["path"], _TRACED):
             await self._answer(scope, receive, send)
-        else:
-            headers: Headers = dict(scope["headers"])
-            parent = {name: text for name in _PARENT if (text := _text(headers, name.encode())) is not None}
-            with span(Step.REQUEST, scope["method"], tracer, parent):
-                await self._answer(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        parent = {name: text for name in _PARENT if (text := _text(headers, name.encode())) is not None}
+        with span(Step.REQUEST, scope["method"], tracer, parent):
+            await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
