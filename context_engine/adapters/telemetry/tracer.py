@@ -127,6 +127,7 @@ def exporting_provider() -> TracerProvider:
 
     At the end of the process it sends the last spans, for at most two seconds.
     """
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # as for this package: the program decides
     resource = Resource.create()
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: _NAME, SERVICE_VERSION: __version__}))
@@ -140,4 +141,4 @@ def _shut_down(provider: TracerProvider) -> None:
     try:
         call_within(_AT_EXIT_S, provider.shutdown, name="context-engine-traces")
     except (Busy, DeadlineExceeded):
-        logger.debug("the last spans could not be sent in time")
+        logger.warning("the last spans could not be sent within %g s", _AT_EXIT_S)
