@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 pytestmark = pytest.mark.slow
+GUIDE = (Path(__file__).resolve().parents[2] / "docs/guides/observability.md").read_text("utf-8")
 SEARCH = ["-m", "context_engine", "search", "NPA classification criteria", "--domain", "NPA", "--json"]
 GEVENT = """
 from gevent import monkey
@@ -106,6 +109,23 @@ def test_a_command_sends_its_trace_before_it_ends(collector: Collector, tmp_path
     assert len({span.trace_id for span in spans.values()}) == 1
     assert spans["stage dedup"].parent_span_id == spans["retrieval NPA"].span_id
     assert "stage rerank" in spans
+
+
+def block(name: str) -> str:
+    (text,) = re.findall(rf"^<!-- {name} -->\n```\w+\n(.*?)^```$", GUIDE, flags=re.M | re.S)
+    return str(text)
+
+
+def test_the_command_of_the_guide_is_traced(collector: Collector, tmp_path: Path) -> None:
+    lines = block("trace").replace("http://127.0.0.1:4318", collector.url).splitlines()
+    settings = dict(line.removeprefix("export ").split("=") for line in lines if line.startswith("export "))
+    ran(["-m", *shlex.split(lines[-1].replace("context-engine", "context_engine"))], tmp_path, **settings)
+    assert "retrieval NPA" in {span.name for span in collector.spans()}
+
+
+def test_the_program_of_the_guide_runs(tmp_path: Path) -> None:
+    write_bank(tmp_path)
+    ran(["-c", block("library")], tmp_path)
 
 
 def test_off_is_the_default_and_imports_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from context_engine.service.deployment import LiveDeployment
 from tests.unit.service.small_bank import AUDITOR, QUESTION, Tokens, as_, small_bank
 
 DEPLOY = Path(__file__).resolve().parents[4] / "manifests/deploy"
+GUIDE = DEPLOY.parents[1] / "docs/guides/observability.md"
 BOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
 RULES = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text("utf-8"))["groups"][0]["rules"]
 MODEL = {"name": "m", "usage": {"input_tokens": 9, "output_tokens": 3}, "cost": {"amount": "0.5", "currency": "EUR"}}
@@ -77,6 +78,16 @@ def test_every_metric_is_drawn_or_alerted_on(scraped: dict[str, set[str]]) -> No
     families = {re.sub(r"_(?:bucket|count|sum|total|created)$", "", name) for name in scraped}
     ours = {name for name in families if "_process_" not in name and not name.endswith(("_info", "_source_seconds"))}
     assert [name for name in sorted(ours) if name not in text] == []
+
+
+def test_the_guide_lists_every_metric_with_its_labels(scraped: dict[str, set[str]]) -> None:
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \| (.*?) \|", GUIDE.read_text("utf-8"), flags=re.M)
+    listed = {
+        name: set(re.findall(r"`(\w+)`", labels)) for names, labels in rows for name in re.findall(r"`(\w+)`", names)
+    }
+    for name, labels in scraped.items():
+        family = re.sub(r"_(?:bucket|count|sum|created)$", "", name).removeprefix("context_engine_")
+        assert family.startswith("process_") or labels - {"le"} <= listed[family], name
 
 
 def test_panels_do_not_overlap_and_have_a_description() -> None:
