@@ -19,6 +19,7 @@ from context_engine.core.context import ApproxTokenCounter, system_prompt
 from context_engine.core.context.fence import fence
 from context_engine.core.models import ChatMessage, ChatUsage, Context
 from context_engine.core.protocols import ChatModel, Entailment
+from context_engine.core.tracing import ChatAsked, Step, spanned
 from context_engine.errors import ChatModelError
 
 Stopped = Callable[[], bool]
@@ -162,7 +163,9 @@ class Writer:
         sent = sum(COUNTER.count(message.content) for message in messages)
         reserved = None if self._spending is None else self._spending.reserve(self._model.model, sent, max_tokens)
         try:
-            with closing(self._model.chat(messages, max_tokens=max_tokens, cancelled=stopped)) as parts:
+            chat = self._model.chat(messages, max_tokens=max_tokens, cancelled=stopped)
+            asked = ChatAsked(self._model.model, messages, max_tokens, 0.0)
+            with closing(spanned(chat, Step.CHAT, self._model.model, asked)) as parts:
                 for part in parts:
                     written.finish, written.usage = str(part.finish or ""), part.usage
                     if part.text:

@@ -26,11 +26,13 @@ from context_engine.core.protocols import (
     Recorder,
     Source,
 )
+from context_engine.core.tracing import Tracer
 from context_engine.errors import ConfigError
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models, RerankerChoice
 from context_engine.wiring.setup import Setup, load_setup
+from context_engine.wiring.tracing import open_tracer
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ def build_engine(
     recorder: Recorder | None = None,
     recorded: bool = True,
     access: AccessPolicy | None = None,
+    tracer: Tracer | None = None,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
 
@@ -63,7 +66,8 @@ def build_engine(
         reranker, refiner: used instead of those the settings name; for the forms of a reranker see `reranker_of`.
         models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
-        recorded: False records nothing, for trials whose results reach nobody.
+        recorded: False records nothing and shows nothing in a trace, for trials whose results reach nobody.
+        tracer: used instead of that of the settings.
 
     Raises:
         ConfigError: an unusable configuration, or a reranker or extra that is not installed.
@@ -89,6 +93,7 @@ def build_engine(
         recorder=recorder if recorded else None,
         access=loaded.access,
         mask=loaded.mask(),
+        tracer=(tracer or open_tracer(loaded)) if recorded else None,
     )
 
 

@@ -62,7 +62,7 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     from context_engine.answer.asking import answerer_of
     from context_engine.answer.contract import response_of
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
 
     with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
         answerer = answerer_of(deployment, request, use_model=not options["no_model"], policy=options["unsupported"])

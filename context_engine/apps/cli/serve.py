@@ -195,7 +195,7 @@ def mcp(location: ConfigLocation) -> None:
     from context_engine.apps.mcp.stdio import serve_stdio
     from context_engine.service.callers import Authenticated
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     operator = context.setup.config.principals.is_operator(os_user())

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.core.tracing import carried
 from context_engine.errors import ContextEngineError
 
 T = TypeVar("T")
@@ -69,14 +70,15 @@ class DaemonExecutor:
         """Start a call and return its future, which also carries the call's exception.
 
         Args:
-            call: runs in another thread, without context variables of the caller or of earlier calls.
+            call: runs in another thread, in the caller's span, without other context variables of the caller or of
+                earlier calls.
             name: the name of the thread while the call runs.
 
         Raises:
             Busy: no thread could be started.
         """
         future: Future[T] = Future()
-        self._start(_Job(name, partial(resolve, future, call)))
+        self._start(_Job(name, partial(resolve, future, carried(call))))
         return future
 
     def _start(self, job: _Job) -> None:

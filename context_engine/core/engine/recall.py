@@ -29,6 +29,7 @@ from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
 from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
+from context_engine.core.tracing import Step, span
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable, source_error_from
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,12 @@ class SourceReply(NamedTuple):
         if self.error is not None:
             return (self.error,)
         return () if self.answer is None else self.answer.failures
+
+
+class RepliesTogether(NamedTuple):
+    """The outcomes of one call of several sources."""
+
+    replies: Sequence[SourceReply]
 
 
 class SourceCall(NamedTuple):
@@ -138,13 +145,17 @@ class SourceBulkhead:
         """Search sources of this store together, in this thread; if that fails, each separately."""
         assert self._joint is not None
         started = self._clock.monotonic()
-        try:
-            answers_of = self._joint.search_together([call.source for call in others], query)
-            answers = list(zip(others, answers_of, strict=True))
-        except BaseException as error:
-            logger.debug("sources of one store could not be searched together", exc_info=error)
-            return [call.search(query) for call in others]
-        return [call.reply(answer, query, started) for call, answer in answers]
+        with span(Step.SOURCE, ", ".join(call.source_id for call in others)) as opened:
+            opened.tell(query)
+            try:
+                answers_of = self._joint.search_together([call.source for call in others], query)
+                answers = list(zip(others, answers_of, strict=True))
+            except BaseException as error:
+                logger.debug("sources of one store could not be searched together", exc_info=error)
+                return [call.search(query) for call in others]
+            replies = [call.reply(answer, query, started) for call, answer in answers]
+            opened.tell(RepliesTogether(replies))
+        return replies
 
     def refused(self, busy: Busy) -> SourceReply:
         """Return the reply of a source that was too busy to be called."""
@@ -179,13 +190,16 @@ class SourceBulkhead:
     def search(self, query: SourceQuery) -> SourceReply:
         """Search the source in this thread; any exception becomes the reply's error."""
         started = self._clock.monotonic()
-        try:
-            outcome: Any = awaited(self.source.search(query))
-        except DeadlineExceeded:
-            outcome = _too_late(self.source_id, query.timeout_s)
-        except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
-            outcome = as_source_error(error, self.source_id)
-        reply = self.reply(outcome, query, started)
+        with span(Step.SOURCE, self.source_id) as opened:
+            opened.tell(query)
+            try:
+                outcome: Any = awaited(self.source.search(query))
+            except DeadlineExceeded:
+                outcome = _too_late(self.source_id, query.timeout_s)
+            except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
+                outcome = as_source_error(error, self.source_id)
+            reply = self.reply(outcome, query, started)
+            opened.tell(reply)
         self._note(reply, query.timeout_s)
         return reply
 

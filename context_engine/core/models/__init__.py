@@ -42,6 +42,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
+    TracingSettings,
 )
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -243,6 +244,7 @@ __all__ = [
     "StoredAdapter",
     "Swap",
     "TermStatistics",
+    "TracingSettings",
     "TrustClass",
     "UnknownWord",
     "VectorAdapter",

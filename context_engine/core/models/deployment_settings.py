@@ -156,6 +156,21 @@ class PrivacySettings(MaskedOutputs):
     )
 
 
+class TracingSettings(SettingsGroup):
+    """What traces show of the work, by OpenTelemetry; no call, persona or domain can change it."""
+
+    tracing: Flag = Field(
+        False,
+        description="Send the spans of requests, searches, answers and their calls over OTLP/HTTP; the variables "
+        "OTEL_* say where to. Needs the extra otel.",
+    )
+    trace_content: Flag = Field(
+        False,
+        description="Show questions, passages, prompts and answers in spans, masked if anything is; else only ids, "
+        "counts, scores and names.",
+    )
+
+
 class ServerSettings(SettingsGroup):
     """The HTTP and MCP service; read at the start and whenever SIGHUP reloads the configuration."""
 

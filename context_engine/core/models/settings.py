@@ -19,6 +19,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
+    TracingSettings,
 )
 from context_engine.core.models.learnt import LearntBlend
 
@@ -278,7 +279,9 @@ class DomainSettings(
     """The settings that the manifest of a domain may contain."""
 
 
-class Settings(ServerSettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings):
+class Settings(
+    ServerSettings, TracingSettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings
+):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
     def group(self, kind: type[G]) -> G:
@@ -300,6 +303,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
+        "tracing": TracingSettings,
         "server": ServerSettings,
     }
 )
@@ -322,6 +326,7 @@ _LIFETIMES: Final = {
     "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
+    "tracing": "is the same for all callers",
     "server": "is a setting of the service",
 }
 

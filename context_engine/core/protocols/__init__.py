@@ -5,6 +5,7 @@ from context_engine.core.protocols.capabilities import (
     AccessProvable,
     Calibratable,
     LearntAdapters,
+    RecallWatched,
     StoredVectors,
     Trainable,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "Preparable",
     "QueryBatchEmbedder",
     "QueryRefiner",
+    "RecallWatched",
     "Recorder",
     "ReportingSink",
     "Reranker",

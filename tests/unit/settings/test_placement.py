@@ -123,6 +123,8 @@ OTHER: dict[str, Any] = {
     "audit_checkpoint_command": ["logger"],
     "audit_strict": True,
     "audit_witnesses": ["witness"],
+    "tracing": True,
+    "trace_content": True,
     "server_max_concurrent": 4,
     "server_max_waiting": 8,
     "server_max_wait_s": 2.5,

@@ -237,6 +237,10 @@ class PostgresStore:
             watched = self.watch.recall([held.key for held in state.readable(access)])
             return probe(session, state, source_id, access, watched)
 
+    def watched_recall(self) -> float | None:
+        """Return the lowest mean recall of its access classes (`RecallWatched`)."""
+        return self.watch.lowest()
+
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
         self._servers.close()

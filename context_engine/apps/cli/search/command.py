@@ -147,7 +147,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
         require_operator(context.setup.config.principals)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
     read: Context | None = None

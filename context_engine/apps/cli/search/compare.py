@@ -111,7 +111,7 @@ def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Comp
     context = open_context(at.configuration, domain=options["domain"], one_domain=True)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, as_, client_of, small_bank
 
 QUESTION = "Within how many hours must a loss event be reported?"
