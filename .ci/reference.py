@@ -53,6 +53,9 @@ _GROUPS = {
     "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
     "audit": "Of the deployment; a domain may set `audit_query` and `audit_retention_days`. Where the ledger is and "
     "what it is signed with are no settings: `CONTEXT_ENGINE_AUDIT_LEDGER`, `CONTEXT_ENGINE_AUDIT_KEY`.",
+    "cache": "Of the deployment. `cache_ttl_s` and `cache_unversioned_ttl_s` say which answers are kept, and for how "
+    "long. The address and the key of a cache that processes share are no settings: `CONTEXT_ENGINE_CACHE_URL`, "
+    "`CONTEXT_ENGINE_CACHE_KEY`.",
     "server": "Of the service that `context-engine serve` and `context-engine mcp` run. The token of the environment "
     "is no setting: `CONTEXT_ENGINE_API_TOKEN`.",
 }

@@ -30,6 +30,7 @@ from context_engine.errors import ConfigError
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models, RerankerChoice
+from context_engine.wiring.result_cache import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
 
 logger = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ def build_engine(
         reranker, refiner: used instead of those the settings name.
         models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
-        recorded: False records nothing, for trials whose results reach nobody.
+        recorded: False records nothing and keeps nothing in a cache, for trials whose results reach nobody.
 
     Raises:
         ConfigError: an unusable configuration, or a reranker or extra that is not installed.
@@ -89,6 +90,7 @@ def build_engine(
         recorder=recorder if recorded else None,
         access=loaded.access,
         mask=loaded.mask(),
+        cache=open_result_cache(loaded, clock) if recorded else None,
     )
 
 

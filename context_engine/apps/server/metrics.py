@@ -96,6 +96,8 @@ class Metrics:
         outcomes = (*sources, "outcome")
         yield _counter("source_calls", "Calls of a source: ok, empty, partial or an error.", outcomes, tally.calls)
         yield _counter("source_seconds", "Seconds that the calls of a source took.", sources, tally.seconds)
+        cached = ("domain", "outcome")
+        yield _counter("cache_lookups", "Look-ups in the cache of answers: hit or miss.", cached, tally.cache)
         yield _counter("answers", "Answers: answered, or why not.", ("domain", "mode", "outcome"), tally.answers)
         yield _counter("answer_sentences", "Sentences of answers by verdict.", ("domain", "verdict"), tally.sentences)
         yield _counter("model_tokens", "Tokens of chat models.", ("domain", "model", "direction"), tally.tokens)

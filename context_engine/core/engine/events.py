@@ -24,6 +24,7 @@ class SearchCounts(NamedTuple):
         searches: by domain, status and decision.
         calls: by domain, source and outcome: ok, empty, partial, or the code of the error.
         seconds: of all calls, by domain and source.
+        cache: look-ups in the cache of answers, by domain and outcome: hit or miss.
         answers: by domain, mode and outcome: answered, or the code of the refusal.
         sentences: of answers, by domain and verdict.
         tokens: of chat models, by domain, model and direction: input or output.
@@ -33,6 +34,7 @@ class SearchCounts(NamedTuple):
     searches: dict[tuple[str, str, str], int]
     calls: dict[tuple[str, str, str], int]
     seconds: dict[tuple[str, str], float]
+    cache: dict[tuple[str, str], int]
     answers: dict[tuple[str, str, str], int]
     sentences: dict[tuple[str, str], int]
     tokens: dict[tuple[str, str, str], int]
@@ -47,18 +49,23 @@ class SearchTally:
         self._searches, self._calls = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
         self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._answers, self._tokens = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        self._sentences = Counter[tuple[str, str]]()
+        self._sentences, self._cache = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         self._costs: defaultdict[tuple[str, str, str], float] = defaultdict(float)
 
     def note(self, result: SearchResult) -> None:
-        """Count a search."""
+        """Count a search, and the calls of its sources unless its answer came from the cache."""
         with self._lock:
             self._searches[result.domain, str(result.status), str(result.decision)] += 1
-            for source in result.sources:
+            for source in result.sources if result.cache_age_s is None else ():
                 error = source.error if source.state == "failed" else None
                 outcome = source.state if error is None else str(error["code"])
                 self._calls[result.domain, source.source_id, outcome] += 1
                 self._seconds[result.domain, source.source_id] += source.elapsed_ms / 1000.0
+
+    def note_cache(self, domain: str, *, hit: bool) -> None:
+        """Count a look-up in the cache of answers."""
+        with self._lock:
+            self._cache[domain, "hit" if hit else "miss"] += 1
 
     def note_answer(self, domain: str, answer: AnswerRecord) -> None:
         """Count an answer."""
@@ -81,6 +88,7 @@ class SearchTally:
                 searches=dict(self._searches),
                 calls=dict(self._calls),
                 seconds=dict(self._seconds),
+                cache=dict(self._cache),
                 answers=dict(self._answers),
                 sentences=dict(self._sentences),
                 tokens=dict(self._tokens),

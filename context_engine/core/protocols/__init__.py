@@ -30,6 +30,7 @@ from context_engine.core.protocols.services import (
     Masker,
     PersonalData,
     Recorder,
+    ResultCache,
 )
 from context_engine.core.protocols.sources import (
     Examinable,
@@ -42,6 +43,7 @@ from context_engine.core.protocols.sources import (
     Sink,
     SinkReport,
     Source,
+    Versioned,
 )
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "Recorder",
     "ReportingSink",
     "Reranker",
+    "ResultCache",
     "Sink",
     "SinkReport",
     "Source",
@@ -79,5 +82,6 @@ __all__ = [
     "TokenEmbedder",
     "TokenVectors",
     "Trainable",
+    "Versioned",
     "reranker_under",
 ]

@@ -68,6 +68,28 @@ class JointlySearchable(Protocol):
 
 
 @runtime_checkable
+class Versioned(Protocol):
+    """A source, or the store of several, that can tell whether it has changed; optional.
+
+    Equal queries at the same version must get the same answer, whoever asks: only `SourceQuery.access` tells callers
+    apart. Without a version, answers of the source are kept in the cache only if `cache_unversioned_ttl_s` is set.
+    """
+
+    def version(self, timeout_s: float) -> str:
+        """Return a text that is new after every change: of documents, of access classes, of what was learnt.
+
+        Two stores never have the same version. A version never comes back with other contents.
+
+        Args:
+            timeout_s: seconds within which it must return.
+
+        Raises:
+            SourceError, StoreError: the version cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
 class Preparable(Protocol):
     """A source that must load something, such as a model, before its first answer; optional."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -23,6 +24,17 @@ _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
     " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
 )
+
+_VERSIONED: Final = (
+    "* FROM state",
+    "* FROM embedding",
+    "* FROM partitions ORDER BY partition_key",
+    "* FROM calibrations ORDER BY domain, model_id, partition_key",
+    "domain, adapter_id, digest FROM adapters ORDER BY domain, adapter_id",
+    "number, domain, learnt_from, adapter_id FROM adapter_switches ORDER BY number",
+)
+"""The rows that tell of every write: a commit of documents raises a number in `state`, calibrations and adapters are
+written without one."""
 
 
 class Holdings:
@@ -83,6 +95,23 @@ class Holdings:
                 return fetched(connection, source_id, chunk_ids=chunk_ids, document_ids=document_ids, access=access)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
+
+    def version(self, timeout_s: float) -> str:
+        """Return a text that changes with every write to the base (`Versioned`).
+
+        Args:
+            timeout_s: not needed: a few rows of a local file are read.
+
+        Raises:
+            StoreError: the base is missing or unreadable.
+        """
+        with self._pool.snapshot() as connection:
+            schema.read_state(connection, self.path)
+            try:
+                rows = [connection.execute(f"SELECT {columns}").fetchall() for columns in _VERSIONED]
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
+        return hashlib.sha256(repr(rows).encode()).hexdigest()
 
     def stats(self) -> BaseStats:
         """Return the statistics of the base, also if its index is unreadable.
