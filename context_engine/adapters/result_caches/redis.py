@@ -62,7 +62,7 @@ class RedisCache:
         self._client, self._clock, self._timeout_s = client, clock, timeout_s
         self._seal = _Seal(secret, namespace)
         self._caller = DeadlineCaller("Redis", "cache", clock.monotonic, StoreError)
-        self._breaker = Breaker(_MOST_FAILURES, _PAUSE_S)
+        self._breaker, self._warned = Breaker(_MOST_FAILURES, _PAUSE_S), False
 
     def get(self, key: str) -> KeptSearch | None:
         """Return the result of a key; a value that was not sealed for it by this key is ignored."""
@@ -73,7 +73,9 @@ class RedisCache:
         try:
             return _unpacked(self._seal.opened(name, sealed))
         except (StoreError, InvalidRequest, ValueError, KeyError, TypeError, zlib.error) as error:
-            logger.warning("a value of the cache in Redis is ignored: %s", type(error).__name__)
+            if not self._warned:
+                logger.warning("a value of the cache in Redis is ignored, as others may be: %s", type(error).__name__)
+            self._warned = True
             return None
 
     def put(self, key: str, kept: KeptSearch) -> None:

@@ -127,7 +127,7 @@ class SearchCache:
         """Keep an answer, unless something that the key holds has changed during the search."""
         result, withheld = searched
         same_day = (result.as_of, result.today) == (ticket.clock.as_of, ticket.clock.today)
-        if not (is_keepable(result) and same_day and _versions(asked.sources) == ticket.versions):
+        if not (is_keepable(result) and same_day and _versions(asked) == ticket.versions):
             return
         seconds = lifetime_s(result, ticket.seconds)
         if seconds > 0:
@@ -136,7 +136,7 @@ class SearchCache:
     def _ticket(self, asked: AskedSearch) -> _Ticket | None:
         """Return the place of an answer; None if it may not be kept."""
         settings = asked.effective.values
-        versions = _versions(asked.sources) if settings.cache_ttl_s > 0 else None
+        versions = _versions(asked) if settings.cache_ttl_s > 0 else None
         seconds = 0.0 if versions is None else _longest_s(settings, versions)
         if versions is None or seconds <= 0:
             return None
@@ -229,19 +229,21 @@ def _longest_s(settings: Settings, versions: Iterable[str]) -> float:
     return min(settings.cache_ttl_s, settings.cache_unversioned_ttl_s)
 
 
-def _versions(sources: Sequence[OpenedSource]) -> tuple[str, ...] | None:
+def _versions(asked: AskedSearch) -> tuple[str, ...] | None:
     """Return the version of each source, "" for one that cannot tell; None if one could not be opened or asked."""
     versions: dict[int, str] = {}
-    for _, source in sources:
+    for _, source in asked.sources:
         if not isinstance(source, SourceBulkhead):
             return None
         versioned = source.versioned
         if versioned is not None and id(versioned) not in versions:
             try:
-                versions[id(versioned)] = versioned.version(_VERSION_S)
+                versions[id(versioned)] = versioned.version(asked.decision.scope, _VERSION_S)
             except ContextEngineError:  # the search itself will report the problem
                 return None
-    return tuple(versions.get(id(source.versioned), "") for _, source in sources if isinstance(source, SourceBulkhead))
+    return tuple(
+        versions.get(id(source.versioned), "") for _, source in asked.sources if isinstance(source, SourceBulkhead)
+    )
 
 
 class _Digests:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -75,13 +76,18 @@ class Versioned(Protocol):
     apart. Without a version, answers of the source are kept in the cache only if `cache_unversioned_ttl_s` is set.
     """
 
-    def version(self, timeout_s: float) -> str:
-        """Return a text that is new after every change: of documents, of access classes, of what was learnt.
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return a text that is new after every change of what a caller may read, and of what was learnt from it.
 
-        Two stores never have the same version. A version never comes back with other contents.
+        Two stores never have the same version. A version never comes back with other contents. A change of what the
+        caller may not read should leave it as it is.
 
         Args:
+            access: which classes of chunks the caller may read; None: all.
             timeout_s: seconds within which it must return.
+
+        Returns:
+            "" if it cannot tell for this caller.
 
         Raises:
             SourceError, StoreError: the version cannot be read.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -14,6 +13,7 @@ from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
+from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -24,17 +24,6 @@ _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
     " JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
 )
-
-_VERSIONED: Final = (
-    "* FROM state",
-    "* FROM embedding",
-    "* FROM partitions ORDER BY partition_key",
-    "* FROM calibrations ORDER BY domain, model_id, partition_key",
-    "domain, adapter_id, digest FROM adapters ORDER BY domain, adapter_id",
-    "number, domain, learnt_from, adapter_id FROM adapter_switches ORDER BY number",
-)
-"""The rows that tell of every write: a commit of documents raises a number in `state`, calibrations and adapters are
-written without one."""
 
 
 class Holdings:
@@ -96,8 +85,8 @@ class Holdings:
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 
-    def version(self, timeout_s: float) -> str:
-        """Return a text that changes with every write to the base (`Versioned`).
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return the version of what a caller may read (`Versioned`).
 
         Args:
             timeout_s: not needed: a few rows of a local file are read.
@@ -106,12 +95,11 @@ class Holdings:
             StoreError: the base is missing or unreadable.
         """
         with self._pool.snapshot() as connection:
-            schema.read_state(connection, self.path)
+            state = schema.read_state(connection, self.path)
             try:
-                rows = [connection.execute(f"SELECT {columns}").fetchall() for columns in _VERSIONED]
+                return version_of(connection, state, access)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
-        return hashlib.sha256(repr(rows).encode()).hexdigest()
 
     def stats(self) -> BaseStats:
         """Return the statistics of the base, also if its index is unreadable.

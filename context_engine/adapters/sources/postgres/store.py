@@ -231,12 +231,16 @@ class PostgresStore:
             )
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
 
-    def version(self, timeout_s: float) -> str:
-        """Return a text that changes with every write to the store (`Versioned`).
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return the version of the store (`Versioned`); "" for a caller who may not read all of it.
+
+        The commits of all access classes are counted together, and such a caller must not learn of those of others.
 
         Raises:
             SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
         """
+        if access is not None:
+            return ""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             calibrated = session.execute(

@@ -58,7 +58,7 @@ class Store(ScriptedSource):
         self._chunks = chunks
         self.number += 1
 
-    def version(self, timeout_s: float) -> str:
+    def version(self, access: Any, timeout_s: float) -> str:
         return f"{self.source_id}-{self.number}"
 
     def search(self, query: SourceQuery) -> SourceAnswer:
@@ -226,7 +226,7 @@ def test_a_source_that_cannot_tell_its_version_needs_a_lifetime_of_its_own(make_
 def test_a_source_whose_version_cannot_be_read_is_asked(world):
     world.ask()
 
-    def unreadable(timeout_s: float) -> str:
+    def unreadable(access: Any, timeout_s: float) -> str:
         raise StoreError("the disk is gone")
 
     world.store.version = unreadable
