@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 from context_engine.audit.record.parts import load_result, save_result
 from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.calls import DeadlineCaller
+from context_engine.core.engine import recompute
 from context_engine.core.models import Classification, KeptSearch, WithheldChunk
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra, StoreError
@@ -154,9 +155,10 @@ def _packed(kept: KeptSearch) -> bytes:
 
 
 def _unpacked(data: bytes) -> KeptSearch:
+    """Return what was packed. Stage 2 is computed again, as in a replay: a saved result lacks what follows from it."""
     saved = json.loads(zlib.decompressobj().decompress(data, _MOST_PLAIN).decode("utf-8", "surrogatepass"))
     return KeptSearch(
-        load_result(saved["result"]),
+        recompute(load_result(saved["result"])),
         tuple(WithheldChunk(source, chunk, Classification(name)) for source, chunk, name in saved["withheld"]),
         datetime.fromisoformat(saved["until"]),
     )
