@@ -120,7 +120,7 @@ class CachedAgainstUncached(RuleBasedStateMachine):
             content=text,
             chunk_id=f"{document}#1",
             fetched_at=self.clock.now(),
-            ttl_seconds=50,
+            ttl_seconds=30,
             effective_from=START.date() + timedelta(days=days),
             classification=Classification.CONFIDENTIAL if raised else None,
         )
