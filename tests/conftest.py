@@ -255,6 +255,19 @@ def postgresql_server() -> Iterator[Any]:
 
 
 @pytest.fixture
+def redis_server() -> Iterator[Any]:
+    """A Redis of one test alone; whoever asks for it is a slow test."""
+    spec = importlib.util.spec_from_file_location("redis_server", Path(__file__).with_name("redis_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not module.RedisServer.installed():
+        pytest.skip("redis-server is not installed")
+    with module.RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
 def witness_server() -> Iterator[Any]:
     """A witness of transparency logs on loopback; it cosigns for the logs whose keys it is told to trust."""
     spec = importlib.util.spec_from_file_location("witness_server", Path(__file__).with_name("witness_server.py"))

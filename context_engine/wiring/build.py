@@ -31,6 +31,7 @@ from context_engine.errors import ConfigError
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models, RerankerChoice
+from context_engine.wiring.result_cache import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
 from context_engine.wiring.tracing import open_tracer
 
@@ -66,7 +67,8 @@ def build_engine(
         reranker, refiner: used instead of those the settings name; for the forms of a reranker see `reranker_of`.
         models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
-        recorded: False records nothing and shows nothing in a trace, for trials whose results reach nobody.
+        recorded: False records nothing, shows nothing in a trace and keeps nothing in a cache, for trials whose results
+            reach nobody.
         tracer: used instead of that of the settings.
 
     Raises:
@@ -94,6 +96,7 @@ def build_engine(
         access=loaded.access,
         mask=loaded.mask(),
         tracer=(tracer or open_tracer(loaded)) if recorded else None,
+        cache=open_result_cache(loaded, clock) if recorded else None,
     )
 
 

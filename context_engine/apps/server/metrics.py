@@ -136,6 +136,8 @@ def _of_searches(engine: Engine) -> Iterator[Metric]:
     yield _counter("answer_sentences", "Sentences of answers by verdict.", ("domain", "verdict"), tally.sentences)
     yield _counter("model_tokens", "Tokens of chat models.", ("domain", "model", "direction"), tally.tokens)
     yield _counter("model_cost", "What chat models cost.", ("domain", "model", "currency"), tally.costs)
+    cached = ("domain", "outcome")
+    yield _counter("cache_lookups", "Look-ups in the cache of answers: hit or miss.", cached, tally.cache)
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:

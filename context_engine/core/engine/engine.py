@@ -16,6 +16,7 @@ from context_engine.core.engine.permission import check_mask, denial_notices, ma
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
 from context_engine.core.engine.reranking import TimedReranker, chosen, rerank_step
+from context_engine.core.engine.search_cache import AskedSearch, SearchCache, Searched
 from context_engine.core.engine.search_plan import (
     ClockReading,
     SearchPlan,
@@ -43,7 +44,6 @@ from context_engine.core.models import (
     SearchRequest,
     SearchResult,
     Settings,
-    WithheldChunk,
 )
 from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, OpenAccess, RegistryView
 from context_engine.core.policy.masking import as_kept, masked_request
@@ -55,6 +55,7 @@ from context_engine.core.protocols import (
     QueryRefiner,
     Recorder,
     Reranker,
+    ResultCache,
     TokenCounter,
 )
 from context_engine.core.tracing import Step, Tracer, current_span, span
@@ -83,6 +84,7 @@ class Engine:
         access: decides who may search what, before any source is called.
         mask: masks personal data in domains that require it; without one such domains are refused.
         tracer: shows each search and the calls that it makes; None: nothing is shown.
+        cache: keeps the answers that the settings allow to keep.
 
     Attributes:
         tally: counts its searches.
@@ -103,6 +105,7 @@ class Engine:
         access: AccessPolicy = OPEN_ACCESS,
         mask: Mask | None = None,
         tracer: Tracer | None = None,
+        cache: ResultCache | None = None,
     ) -> None:
         self.registry, self.mask, self.tally, self.tracer = registry, mask, SearchTally(), tracer
         self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
@@ -118,6 +121,9 @@ class Engine:
             name: TimedReranker(reranker, self._clock) for name, reranker in self._rerankers.items()
         }
         self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
+        models = [f"{name}={reranker.name}" for name, reranker in self._rerankers.items()]
+        models += [] if refiner is None else [refiner.name]
+        self._cache = None if cache is None else SearchCache(cache, self._clock, self._ids, self.tally, models)
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +150,8 @@ class Engine:
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
         self._pool.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def reranker_name(self, settings: Settings) -> str | None:
         """Return the name of the model reranker that the settings of a search choose, or None."""
@@ -310,18 +318,23 @@ class Engine:
         self._report(result, AccessRecord(principal=principal, decision=decision, withheld=withheld))
         return result
 
-    def _searched(
-        self, request: SearchRequest, view: RegistryView[Registry], started: float
-    ) -> tuple[SearchResult, tuple[WithheldChunk, ...]]:
-        """Return the result of a search, and the chunks withheld from the caller."""
+    def _searched(self, request: SearchRequest, view: RegistryView[Registry], started: float) -> Searched:
+        """Return the result of a search, from the cache if it is there, and the chunks withheld from the caller."""
         domain = view.registry.domain(request.domain)
         effective = self._resolve(domain, request)
         if self._restricts:
             effective = permitted_settings(effective, domain)
         check_mask(self.mask, effective.values, domain)
         sources = self._pool.sources(domain, effective.values, request)
-        plan = self._plan(request, view, effective, sources)
-        calls = self._calls(plan, sources, started)
+        asked = AskedSearch(request, view, effective, sources)
+        if self._cache is None:
+            return self._made(asked, started)
+        return self._cache.answer(asked, lambda: self._made(asked, started))
+
+    def _made(self, asked: AskedSearch, started: float) -> Searched:
+        plan = self._plan(asked)
+        calls = self._calls(plan, asked.sources, started)
+        domain = asked.view.registry.domain(plan.request.domain)
         return self._pipeline(plan, domain, calls, started).run(plan), calls.withheld
 
     def _as_kept(self, request: SearchRequest) -> SearchRequest:
@@ -330,15 +343,10 @@ class Engine:
             return request
         return masked_request(request, self.mask)
 
-    def _plan(
-        self,
-        request: SearchRequest,
-        view: RegistryView[Registry],
-        effective: EffectiveSettings,
-        sources: list[OpenedSource],
-    ) -> SearchPlan:
+    def _plan(self, asked: AskedSearch) -> SearchPlan:
         """Return the plan of a search; this calls the query refiner."""
-        domain, decision = view.registry.domain(request.domain), view.decisions[request.domain]
+        request, view, effective, sources = asked
+        domain, decision = view.registry.domain(request.domain), asked.decision
         now = self._clock.now()
         return SearchPlan(
             request=request,
@@ -351,7 +359,7 @@ class Engine:
             access=decision.scope,
         )
 
-    def _calls(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SourceCalls:
+    def _calls(self, plan: SearchPlan, sources: Sequence[OpenedSource], started: float) -> SourceCalls:
         """Return the calls of the sources, all due at the search's deadline."""
         clock, deadline_s = self._clock, plan.settings.deadline_s
         due = started + deadline_s

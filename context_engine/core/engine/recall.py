@@ -28,7 +28,7 @@ from context_engine.core.engine.admission import ValidatedAnswer, validate_answe
 from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
-from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
+from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source, Versioned
 from context_engine.core.tracing import Step, span
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable, source_error_from
 
@@ -82,6 +82,9 @@ class SourceBulkhead:
 
     Args:
         declared: the classification of the source in its manifest.
+
+    Attributes:
+        versioned: the source, or its store, if it can tell whether it has changed.
     """
 
     def __init__(self, source_id: str, source: Source, clock: Clock, declared: Classification) -> None:
@@ -91,6 +94,7 @@ class SourceBulkhead:
         self._valid_chunks = getattr(source, "valid_chunks", False) is True
         self._joint = source if isinstance(source, JointlySearchable) else None
         self._preparable = source if isinstance(source, Preparable) else None
+        self.versioned = next((of for of in (source, self.store) if isinstance(of, Versioned)), None)
         self._bulkhead = Bulkhead(f"source-{source_id}")
         self._breaker = Breaker(_MOST_SLOW, _PAUSE_S)
         self._longest_s = _LEAST_SLOW_S  # the longest time limit of a call so far

@@ -34,6 +34,7 @@ class SearchCounts(NamedTuple):
         chunks: returned, by domain, authority tier and freshness: fresh, expired or unknown.
         calls: by domain, source and outcome: ok, empty, partial, or the code of the error.
         durations: of the calls, by domain and source.
+        cache: look-ups in the cache of answers, by domain and outcome: hit or miss.
         answers: by domain, mode and outcome: answered, or the code of the refusal.
         sentences: of answers, by domain and verdict.
         tokens: of chat models, by domain, model and direction: input or output.
@@ -45,6 +46,7 @@ class SearchCounts(NamedTuple):
     chunks: dict[tuple[str, str, str], int]
     calls: dict[tuple[str, str, str], int]
     durations: dict[tuple[str, str], Durations]
+    cache: dict[tuple[str, str], int]
     answers: dict[tuple[str, str, str], int]
     sentences: dict[tuple[str, str], int]
     tokens: dict[tuple[str, str, str], int]
@@ -61,16 +63,18 @@ class SearchTally:
         self._chunks = Counter[tuple[str, str, str]]()
         self._durations: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
         self._answers, self._tokens = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        self._sentences = Counter[tuple[str, str]]()
+        self._sentences, self._cache = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         self._costs: defaultdict[tuple[str, str, str], float] = defaultdict(float)
 
     def note(self, result: SearchResult) -> None:
-        """Count a search."""
+        """Count a search; its stages and the calls of its sources unless its answer came from the cache."""
         domain = result.domain
         returned = Counter((domain, str(chunk.authority_tier), _age(chunk)) for chunk in result.chunks)
         with self._lock:
             self._searches[domain, str(result.status), str(result.decision)] += 1
             self._chunks.update(returned)
+            if result.cache_age_s is not None:
+                return
             for stage in result.stages:
                 self._stages[domain, stage.name] += stage.elapsed_ms / 1000.0
             for source in result.sources:
@@ -78,6 +82,11 @@ class SearchTally:
                 outcome = source.state if error is None else str(error["code"])
                 self._calls[domain, source.source_id, outcome] += 1
                 self._durations[domain, source.source_id].add(source.elapsed_ms / 1000.0)
+
+    def note_cache(self, domain: str, *, hit: bool) -> None:
+        """Count a look-up in the cache of answers."""
+        with self._lock:
+            self._cache[domain, "hit" if hit else "miss"] += 1
 
     def note_answer(self, domain: str, answer: AnswerRecord) -> None:
         """Count an answer."""
@@ -102,6 +111,7 @@ class SearchTally:
                 chunks=dict(self._chunks),
                 calls=dict(self._calls),
                 durations={key: histogram.read() for key, histogram in self._durations.items()},
+                cache=dict(self._cache),
                 answers=dict(self._answers),
                 sentences=dict(self._sentences),
                 tokens=dict(self._tokens),

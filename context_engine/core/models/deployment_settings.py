@@ -171,6 +171,14 @@ class TracingSettings(SettingsGroup):
     )
 
 
+class CacheSettings(SettingsGroup):
+    """How much of this process the cache of answers may use; `cache_ttl_s` says which answers it keeps."""
+
+    cache_memory_mb: Annotated[int, Field(strict=True, ge=1, le=65_536)] = Field(
+        64, description="Megabytes of kept answers in this process, about; the longest unused ones are dropped."
+    )
+
+
 class ServerSettings(SettingsGroup):
     """The HTTP and MCP service; read at the start and whenever SIGHUP reloads the configuration."""
 

@@ -31,6 +31,7 @@ from context_engine.core.protocols.services import (
     Masker,
     PersonalData,
     Recorder,
+    ResultCache,
 )
 from context_engine.core.protocols.sources import (
     Examinable,
@@ -43,6 +44,7 @@ from context_engine.core.protocols.sources import (
     Sink,
     SinkReport,
     Source,
+    Versioned,
 )
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "Recorder",
     "ReportingSink",
     "Reranker",
+    "ResultCache",
     "Sink",
     "SinkReport",
     "Source",
@@ -81,5 +84,6 @@ __all__ = [
     "TokenEmbedder",
     "TokenVectors",
     "Trainable",
+    "Versioned",
     "reranker_under",
 ]

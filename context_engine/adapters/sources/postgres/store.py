@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
@@ -229,6 +230,23 @@ class PostgresStore:
                 (source_id, view.classes, list(filter(storable, chunk_ids)), list(filter(storable, document_ids))),
             )
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
+
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return the version of the store (`Versioned`); "" for a caller who may not read all of it.
+
+        The commits of all access classes are counted together, and such a caller must not learn of those of others.
+
+        Raises:
+            SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
+        """
+        if access is not None:
+            return ""
+        with self._servers.reading(timeout_s) as session:
+            state = read_state(session)
+            calibrated = session.execute(
+                "SELECT domain, scorer_id, class_key, calibration FROM calibrations ORDER BY 1, 2, 3"
+            ).fetchall()
+        return hashlib.sha256(repr((state, calibrated)).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
         """Return what the server is and what it holds of a source."""

@@ -82,6 +82,14 @@ def test_searches_and_their_sources_are_counted(client: TestClient, bank: Deploy
         assert values["source_left_alone", (domain, source)] == 0
 
 
+def test_look_ups_in_the_cache_are_counted(client: TestClient) -> None:
+    for seconds in (300.0, 300.0, 300.0, 0.0):
+        assert ask(client, settings={"cache_ttl_s": seconds}) == 200
+    values = read(client)
+    assert values["cache_lookups_total", ("ORM", "miss")] == 1
+    assert values["cache_lookups_total", ("ORM", "hit")] == 2
+
+
 def test_a_source_that_is_left_alone_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(client) == 200
     monkeypatch.setattr(SourceBulkhead, "is_left_alone", property(lambda source: source.source_id == "web"))

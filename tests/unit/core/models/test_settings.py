@@ -9,6 +9,7 @@ from context_engine.core.models import (
     GROUPS,
     AuditSettings,
     AuthorityBoosts,
+    CacheSettings,
     CostSettings,
     DomainSettings,
     EffectiveSettings,
@@ -135,6 +136,7 @@ def test_each_key_is_in_one_group():
     of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
     of_the_deployment |= set(CostSettings.model_fields) - set(DomainCostLimits.model_fields)
     of_the_deployment |= set(TracingSettings.model_fields) | set(ServerSettings.model_fields)
+    of_the_deployment |= set(CacheSettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains
 
