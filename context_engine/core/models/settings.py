@@ -303,7 +303,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
-        "tracing": TracingSettings,
+        "traces": TracingSettings,
         "server": ServerSettings,
     }
 )
@@ -326,7 +326,7 @@ _LIFETIMES: Final = {
     "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
-    "tracing": "is the same for all callers",
+    "traces": "is the same for all callers",
     "server": "is a setting of the service",
 }
 
