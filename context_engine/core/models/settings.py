@@ -321,7 +321,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "privacy": PrivacySettings,
         "audit": AuditSettings,
         "cache": CacheSettings,
-        "tracing": TracingSettings,
+        "traces": TracingSettings,
         "server": ServerSettings,
     }
 )
@@ -345,7 +345,7 @@ _LIFETIMES: Final = {
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
     "cache": "is the same for all callers",
-    "tracing": "is the same for all callers",
+    "traces": "is the same for all callers",
     "server": "is a setting of the service",
 }
 

@@ -118,6 +118,23 @@ def test_an_answer_is_one_trace_that_continues_the_callers(traced: Traced) -> No
     assert all(span.status.status_code is not StatusCode.ERROR for span in spans)
 
 
+TOOL_CALL = {"name": "search", "arguments": {"question": ASKED, "domain": "ORM"}}
+ROADS = {
+    "/api/v1/rag/query": {"query": ASKED, "domain": "ORM"},
+    "/retrieval": {"knowledge_id": "ORM", "query": ASKED, "retrieval_setting": {"top_k": 3, "score_threshold": 0.0}},
+    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": TOOL_CALL},
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_search_belongs_to_its_request_on_every_road(traced: Traced, road: str) -> None:
+    headers = {**as_(CLERK), "Host": "localhost", "Accept": "application/json, text/event-stream"}
+    assert traced.client.post(road, json=ROADS[road], headers=headers).status_code == 200
+    tree = nested(traced.spans())
+    assert tree[""] == [f"POST {road}"]
+    assert tree[f"POST {road}"] == ["retrieval ORM"]
+
+
 def test_the_chat_models_server_is_told_the_trace(traced: Traced) -> None:
     answer(traced, traceparent=PARENT, tracestate="bank=1")
     chat = named(traced.spans(), "chat bank-chat")

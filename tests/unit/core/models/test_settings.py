@@ -129,6 +129,7 @@ def test_the_two_weights_are_together_at_most_one():
 def test_each_key_is_in_one_group():
     keys = [key for group in GROUPS.values() for key in group.model_fields]
     assert sorted(keys) == sorted(Settings.model_fields)
+    assert not GROUPS.keys() & set(keys), "a file could not tell a group from a key of its name"
     assert [group_of(key) for key in ("mmr_lambda", "max_chunk_tokens", "source_concurrency", "reranker", "rrf_k")] == [
         *("search", "index", "limits", "models", "models")
     ]
