@@ -9,8 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
+from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean, html_table, html_text
+from context_engine.apps.web.naming import also_in, document_name, heading, location
 from context_engine.apps.web.passage import passage_html
 from context_engine.core.models import (
     Classification,
