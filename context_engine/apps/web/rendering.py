@@ -117,7 +117,7 @@ def _environment() -> Environment:
     )
     made.globals |= {"asset": asset, "tiers": TIERS}
     made.filters |= {
-        "passage": lambda text, query="": Markup(passage_html(text, query)),
+        "passage": lambda text, query="", quote="": Markup(passage_html(text, query, quote)),
         "marked": lambda text, query="": Markup(marked(clean(text), query)),
         "day": day,
         "moment": lambda time: f"{time:%Y-%m-%d %H:%M} UTC",
