@@ -58,12 +58,16 @@ class QuoteLink(NamedTuple):
         label: of the passage, such as [1].
         name: of the passage, such as NPA-SOP-001 v3.2 §4.
         address: of the document, with the quote marked; "" if the passage is unknown.
+        tier: of the passage's source; None if the passage is unknown.
+        untrusted: whether its source is unverified.
     """
 
     label: str
     name: str
     text: str
     address: str
+    tier: int | None = None
+    untrusted: bool = False
 
 
 class ShownSentence(NamedTuple):
@@ -75,10 +79,9 @@ class ShownSentence(NamedTuple):
 
 
 class ShownSide(NamedTuple):
-    """One side of a contradiction; the texts are empty if the record no longer has them."""
+    """One side of a contradiction; `effective_from` is an ISO date."""
 
     quote: QuoteLink
-    tier: int | None
     effective_from: str | None
 
 
@@ -273,7 +276,7 @@ def _last_line(quotes: Sequence[Quote], text: str) -> str:
 
 def _conflict(conflict: Conflict, first: QuoteLink, second: QuoteLink) -> ShownConflict:
     def side(known: Side, quote: QuoteLink) -> ShownSide:
-        return ShownSide(quote, known.tier, known.effective_from)
+        return ShownSide(quote, known.effective_from)
 
     about = ", ".join(dict.fromkeys(difference.code for difference in conflict.differences))
     return ShownConflict(about, side(conflict.first, first), side(conflict.second, second), conflict.yields)
@@ -315,7 +318,8 @@ def _recorded_sentence(sentence: Mapping[str, Any], chunks: Mapping[Key, RankedC
 def _link(label: str, text: str, chunk: RankedChunk | None) -> QuoteLink:
     if chunk is None:
         return QuoteLink(label, "", text, "")
-    return QuoteLink(label, chunk_name(chunk.chunk, chunk.chunk_id), text, passage_address(chunk, text))
+    name, address = chunk_name(chunk.chunk, chunk.chunk_id), passage_address(chunk, text)
+    return QuoteLink(label, name, text, address, chunk.authority_tier, chunk.trust_class is TrustClass.UNTRUSTED)
 
 
 def _by_key(result: SearchResult) -> dict[Key, RankedChunk]:
