@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from heapq import nsmallest
 from pathlib import Path
@@ -25,6 +26,7 @@ _MOST_CHUNKS: Final = 50_000
 
 _LEAST_TYPED: Final = 2
 _LONGEST: Final = 120
+_NUMBER: Final = re.compile(r"^#*\s*§?\d+(\.\d+)*[.)]?\s+")
 
 
 class Suggestions:
@@ -100,10 +102,9 @@ class Suggestions:
 
 
 def _texts_of(chunk: Chunk) -> Iterator[str]:
-    """Yield the title and the innermost heading of a chunk, without section numbers."""
-    heading = chunk.heading_path[-1] if chunk.heading_path else ""
-    for text in (chunk.title or "", heading.lstrip("#").strip().removeprefix(chunk.section or "").lstrip(". )")):
-        line = " ".join(text.split())
+    """Yield the title and the innermost heading of a chunk, without the numbers of sections."""
+    for text in (chunk.title or "", *chunk.heading_path[-1:]):
+        line = _NUMBER.sub("", " ".join(text.split()))
         if line and len(line) <= _LONGEST and line.isprintable():
             yield line
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 DESKTOP: Final = {"width": 1280, "height": 900}
 PHONE: Final = {"width": 390, "height": 844}
@@ -53,7 +53,7 @@ class Site:
         context = self.browser.new_context(**options)
         problems: list[str] = []
         context.on("weberror", lambda error: problems.append(str(error.error)))
-        context.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
+        context.on("console", lambda line: problems.append(line.text) if _is_error(line) else None)
         context.on("request", lambda request: None if self._owns(request.url) else problems.append(request.url))
         try:
             yield context.new_page()
@@ -63,6 +63,12 @@ class Site:
 
     def _owns(self, address: str) -> bool:
         return address.startswith((f"{self.address}/", "data:", "about:", "blob:"))
+
+
+def _is_error(line: ConsoleMessage) -> bool:
+    """Return whether the browser reports an error; a page that answers with an error status is none."""
+    opened = line.page.url if line.page is not None else ""
+    return line.type == "error" and line.location["url"] != opened
 
 
 @contextmanager

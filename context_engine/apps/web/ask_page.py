@@ -17,6 +17,7 @@ from context_engine.apps.web.addresses import search_address, with_query
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import answer_view, search_view
 from context_engine.core.models import Caller, Principal
+from context_engine.core.query.follow_up import needs_subject
 from context_engine.errors import CursorExpired, InvalidRequest
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import Comparison
@@ -29,7 +30,7 @@ _CALLER: Final = Caller(app="pages")
 _MOST_TURNS: Final = 6
 _MOST_QUESTION: Final = 10_000
 _EXAMPLES: Final = (
-    ("NPA", "At what notional does a change to a product count as a Material Change?"),
+    ("NPA", "notional threshold for a material change"),
     ("ORM", "time limit for reporting a Severe event to the regulator"),
     ("NPA", "How many years do I have to keep proposals, assessments and sign-offs?"),
 )
@@ -156,6 +157,7 @@ def _answered(
         "search": search_view(deployment, answer.result),
         "answer": answer_view(answer),
         "asked": answer.asked,
+        "is_unclear": needs_subject(answer.result.query),
         "comparison": comparison,
         "reasons": {} if comparison is None else _reasons(comparison),
         "past": past,

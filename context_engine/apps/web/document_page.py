@@ -260,7 +260,8 @@ def _uses(deployment: Deployment, wanted: Wanted) -> tuple[int, list[Use]]:
         return 0, []
     ledger.integrate()
     criteria = MentionCriteria(document_id=wanted.document, source_id=wanted.source)
-    count, newest = 0, deque[AffectedAnswer](maxlen=_MOST_SHOWN)
+    count = 0
+    newest: deque[AffectedAnswer] = deque(maxlen=_MOST_SHOWN)
     for answer in impact(ledger, criteria):
         count += 1
         newest.appendleft(answer)

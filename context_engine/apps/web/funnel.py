@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
 from context_engine.service.contract.explanation import ExplainedStage
 
-WIDTH: Final = 680
-ROW: Final = 26
-_LABEL: Final = 190
-_NUMBERS: Final = 70
+WIDTH: Final = 340
+ROW: Final = 36
+"""Units of the picture, which is as wide as a phone."""
+
 _STEPS: Final = {
     "recall": "found by the sources",
     "filter": "keep the filter",
@@ -31,15 +32,15 @@ class FunnelBar(NamedTuple):
 
     Attributes:
         entered, left: candidates before and after the step.
-        x, y, width: of the bar, in units of the picture.
+        y, width: of the bar, in units of the picture; `y` is None if the picture leaves the step out, because it
+            removed nothing.
     """
 
     name: str
     words: str
     entered: int
     left: int
-    x: int
-    y: int
+    y: int | None
     width: int
 
     @property
@@ -51,16 +52,16 @@ class FunnelBar(NamedTuple):
 def funnel_bars(stages: Sequence[ExplainedStage]) -> tuple[FunnelBar, ...]:
     """Return the bars of a funnel, from the first step to the last."""
     most = max((stage.entered for stage in stages), default=0) or 1
-    room = WIDTH - _LABEL - _NUMBERS
+    ends = (stages[0], stages[-1]) if stages else ()
+    places = count()
     return tuple(
         FunnelBar(
             name=stage.name,
             words=_STEPS.get(stage.name, stage.name.replace("_", " ")),
             entered=stage.entered,
             left=stage.left,
-            x=_LABEL,
-            y=place * ROW,
-            width=max(round(stage.left / most * room), 2 if stage.left else 0),
+            y=next(places) * ROW if stage in ends or stage.entered != stage.left else None,
+            width=max(round(stage.left / most * WIDTH), 2 if stage.left else 0),
         )
-        for place, stage in enumerate(stages)
+        for stage in stages
     )

@@ -49,6 +49,8 @@ def _page(deployment: Deployment, caller: Authenticated, search_id: str) -> Page
         "search": search_view(deployment, result),
         "answer": _answer(deployment, caller, result),
         "asked": result.query,
+        "is_unclear": False,
+        "thread": (),
         "permalink": search_address(search_id),
         "ask_again": with_query("/", {"domain": result.domain, "q": result.query}),
     }

@@ -174,7 +174,7 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
 
 def _passage(chunk: RankedChunk, source: str, why: str) -> ShownPassage:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
-    under = [line for line in dict.fromkeys((title, heading(chunk.chunk))) if line and line != name]
+    under = [line for line in dict.fromkeys((title, heading(chunk.chunk))) if line and line not in name]
     age = _AGES.get(str(chunk.provenance.extra.get("freshness")), "age unknown")
     return ShownPassage(
         chunk=chunk,
