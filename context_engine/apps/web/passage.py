@@ -101,3 +101,9 @@ class _InertRenderer(RendererHTML):
 
     def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return "</p>\n"
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "<div class=scroll tabindex=0 role=group aria-label=Table><table>\n"
+
+    def table_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "</table></div>\n"
