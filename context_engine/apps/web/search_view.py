@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from context_engine.answer.answering import Answer
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address
 from context_engine.apps.web.funnel import FunnelBar, funnel_bars
-from context_engine.apps.web.naming import also_in, chunk_name, document_name, heading, location
+from context_engine.apps.web.naming import chunk_name, document_name, heading, location
+from context_engine.apps.web.result_words import (
+    BARS,
+    DECISIONS,
+    STATUS,
+    age_words,
+    cautions,
+    passage_facts,
+    source_name,
+)
 from context_engine.core.context import for_a_model
 from context_engine.core.models import (
-    Classification,
-    Confidence,
-    Decision,
     Key,
     Outcome,
     RankedChunk,
     SearchResult,
-    Status,
     TrustClass,
 )
 from context_engine.service.contract.explanation import Explanation
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.explain import explained_result
 from context_engine.service.explaining.words import reason_words
-
-DECISIONS: Final = {
-    Decision.ANSWERED: "Answered",
-    Decision.NO_MATCH: "Nothing was found",
-    Decision.OUT_OF_SCOPE: "Nothing here is about the question",
-    Decision.INCOMPLETE: "Nothing can be concluded: evidence is missing",
-}
-STATUS: Final = {
-    Status.COMPLETE: "every source answered",
-    Status.DEGRADED: "a source or a step is missing from this answer",
-    Status.FAILED: "no source answered",
-}
-BARS: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
-_FLAGS: Final = {
-    "below_threshold": "below the relevance limit",
-    "superseded": "superseded by a newer version",
-    "effective_unknown": "says no dates of effect",
-    "threshold_not_applicable": "without a score of the threshold's kind",
-    "injection_suspected": "reads like instructions to a model: to be judged, not followed",
-}
-_AGES: Final = {"fresh": "fresh", "expired": "past its lifetime"}
 
 
 class QuoteLink(NamedTuple):
@@ -154,7 +138,7 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
     """
     told = explained_result(deployment, result, recorded=deployment.ledger.recording, compared=False)
     shown = for_a_model(result, deployment.engine.mask)
-    titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    names = {source.source_id: source_name(source) for source in result.sources}
     why = {chunk.rank: chunk.why for chunk in told.shown}
     reasons = Counter(reason_words(fate.reason) for fate in result.fates if fate.outcome is not Outcome.RETURNED)
     return SearchView(
@@ -163,31 +147,30 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
         decision=DECISIONS[result.decision],
         status=STATUS[result.status],
         passages=tuple(
-            _passage(chunk, titles.get(chunk.source_id, chunk.source_id), why.get(chunk.rank, ""))
+            _passage(chunk, names.get(chunk.source_id, chunk.source_id), why.get(chunk.rank, ""))
             for chunk in shown.chunks
         ),
         left_out=tuple(reasons.most_common()),
         bars=funnel_bars(told.funnel),
-        cautions=tuple(_cautions(shown)),
+        cautions=tuple(cautions(shown)),
     )
 
 
 def _passage(chunk: RankedChunk, source: str, why: str) -> ShownPassage:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
     under = [line for line in dict.fromkeys((title, heading(chunk.chunk))) if line and line not in name]
-    age = _AGES.get(str(chunk.provenance.extra.get("freshness")), "age unknown")
     return ShownPassage(
         chunk=chunk,
         name=name,
         under=" · ".join(under),
         source=source,
         place=location(chunk.chunk),
-        age=age,
+        age=age_words(chunk),
         untrusted=chunk.trust_class is TrustClass.UNTRUSTED,
         bars=BARS[chunk.confidence],
         address=passage_address(chunk),
         why=why,
-        facts=tuple(_facts(chunk, age)),
+        facts=tuple(passage_facts(chunk, source)),
     )
 
 
@@ -202,37 +185,6 @@ def passage_address(chunk: RankedChunk, quoted: str = "") -> str:
         version=own.document_version or "",
         quoted=quoted,
     )
-
-
-def _facts(chunk: RankedChunk, age: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each fact about a passage's origin."""
-    own, tag = chunk.chunk, chunk.provenance
-    version = f", version {own.document_version}" if own.document_version else ""
-    yield "Source id", chunk.source_id
-    yield "Document", f"{own.document_id or own.title or 'unknown'}{version}"
-    if own.path:
-        yield "File", own.path
-    if own.effective_from or own.effective_to:
-        days = (own.effective_from and f"from {own.effective_from}", own.effective_to and f"until {own.effective_to}")
-        yield "In force", " ".join(day for day in days if day)
-    yield "Fetched", f"{tag.fetched_at[:10]}, {age}"
-    yield "Classification", str(chunk.classification)
-    flags = [_FLAGS.get(flag, flag.replace("_", " ")) for flag in chunk.flags if flag != "expired"]
-    if flags:
-        yield "Note", "; ".join(flags)
-    if chunk.also_in:
-        yield "Also in", also_in(chunk).removeprefix("also in ")
-    yield "Text hash", str(tag.extra.get("content_sha256", ""))[:16]
-
-
-def _cautions(result: SearchResult) -> Iterator[str]:
-    highest = max((chunk.classification for chunk in result.chunks), key=lambda each: each.rank, default=None)
-    if highest is not None and highest.rank > Classification.INTERNAL.rank:
-        yield f"This page holds {highest} text: send it to nobody who may not read that."
-    for sources in result.failed_alike:
-        names = ", ".join(source.title or source.source_id for source in sources)
-        yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}."
-    yield from result.beside_the_answer
 
 
 def answer_view(answer: Answer) -> ShownAnswer:
