@@ -97,6 +97,8 @@ link_open
 link_close
 heading_open
 heading_close
+table_open
+table_close
 
 # Read by Python where an error is shown.
 __cause__
@@ -172,3 +174,6 @@ __class_getitem__
 
 # prometheus_client calls it at every read.
 collect
+
+# Templates of the pages read these.
+is_marked

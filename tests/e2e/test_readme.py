@@ -18,6 +18,7 @@ OTHERWISE_TESTED = {
     "answer-contract.md",
     "chat-models.md",
     "mcp.md",
+    "pages.md",
     "postgres.md",
     "rag-api.md",
     "service.md",
