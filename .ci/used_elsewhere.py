@@ -97,6 +97,8 @@ link_open
 link_close
 heading_open
 heading_close
+table_open
+table_close
 
 # Read by Python where an error is shown.
 __cause__
@@ -182,3 +184,6 @@ run_async
 
 # click calls it to complete words in a shell.
 get_completions
+
+# Templates of the pages read these.
+is_marked

@@ -39,12 +39,28 @@ def answer_question(
     Raises:
         ContextEngineError: as `answer_events`.
     """
+    answer, comparison = answered(deployment, asked, principal=principal, caller=caller, request_id=request_id)
+    return response_of(answer, demo=deployment.demo).model_copy(update={"comparison": comparison})
+
+
+def answered(
+    deployment: Deployment,
+    asked: AnswerRequest,
+    *,
+    principal: Principal,
+    caller: Caller,
+    request_id: str | None = None,
+) -> tuple[Answer, Comparison | None]:
+    """Return the answer to a question with the result of its search, and the comparison if one is asked for.
+
+    Raises:
+        ContextEngineError: as `answer_events`.
+    """
     answer = last_of(answer_events(deployment, asked, principal=principal, caller=caller, request_id=request_id))
-    response = response_of(answer, demo=deployment.demo)
     if not asked.compare:
-        return response
+        return answer, None
     answerer = answerer_of(deployment, answer.result.request, use_model=asked.use_model, policy=asked.unsupported)
-    return response.model_copy(update={"comparison": _compared(deployment, answerer, answer)})
+    return answer, _compared(deployment, answerer, answer)
 
 
 def compared_answers(

@@ -198,9 +198,14 @@ def question_id(path: Path, query: str, domain: str, as_of: date | None = None, 
         if other is not None:
             raise InvalidRequest(f"{path} holds another question as {name!r}: {other.text!r}: give another --id")
         return name
-    day = f" {as_of.isoformat()}" if as_of else ""
     same = next((question.id for question in known if question.asks == asks), None)
-    return same or f"q-{content_sha256(f'{domain} {query}{day}')[:10]}"
+    return same or hashed_id(query, domain, as_of)
+
+
+def hashed_id(query: str, domain: str, as_of: date | None = None) -> str:
+    """Return an id of a question made from its text, domain and day."""
+    day = f" {as_of.isoformat()}" if as_of else ""
+    return f"q-{content_sha256(f'{domain} {query}{day}')[:10]}"
 
 
 def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[RankedChunk]:

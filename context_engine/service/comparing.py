@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.core.concurrency.forking import Lock
 from context_engine.core.context import ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.engine import comparison as core
 from context_engine.core.engine.comparison import ChunkChange, Step
@@ -17,6 +15,7 @@ from context_engine.core.models import Context, Key, Outcome, RankedChunk, Searc
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import ConfigError
+from context_engine.service.appending import append_line
 from context_engine.service.contract.chunks import ComparedChunk
 from context_engine.service.contract.comparison import (
     Baseline,
@@ -33,7 +32,6 @@ from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 _BECAUSE: Final = 10
-_WRITING: Final = Lock()
 
 
 def compare(
@@ -123,15 +121,7 @@ def append_comparison(path: Path, comparison: Comparison) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    line = ComparisonAnswer(data=comparison).model_dump_json().encode() + b"\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _WRITING:
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(descriptor, "ab") as file:
-                file.write(line)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    append_line(path, ComparisonAnswer(data=comparison).model_dump_json())
 
 
 def _side(result: SearchResult, context: Context) -> dict[str, Any]:

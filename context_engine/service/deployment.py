@@ -16,6 +16,7 @@ from context_engine.core.policy.access import AccessViews
 from context_engine.core.protocols import ChatModel, Entailment, Recorder
 from context_engine.errors import AuditOff, LedgerNotFound
 from context_engine.service.kept import KeptResults
+from context_engine.service.suggesting import Suggestions
 from context_engine.settings.principals import Principals
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring.audit import audit_mode, open_ledger, open_recorder
@@ -119,6 +120,7 @@ class Deployment:
         rankings: records rankings of callers' own chunks; None if nothing is recorded.
         kept: the answers of the last minutes.
         ledger: the records of its searches.
+        suggestions: texts for a person who types a question.
     """
 
     setup: Setup
@@ -130,9 +132,11 @@ class Deployment:
     kept: KeptResults = field(default_factory=KeptResults, compare=False, repr=False)
     ledger: DeploymentLedger = field(init=False, compare=False, repr=False)
     chat: DeploymentChat = field(init=False, compare=False, repr=False)
+    suggestions: Suggestions = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chat", DeploymentChat(self.setup, self.data_dir))
+        object.__setattr__(self, "suggestions", Suggestions(self.setup, self.data_dir))
         object.__setattr__(self, "ledger", DeploymentLedger(self.setup, self.data_dir))
 
     @property

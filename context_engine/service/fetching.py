@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from typing import Final
 
@@ -151,6 +152,28 @@ def fetch_passages(
     found = {one.chunk.chunk_id for one in passages} | {one.chunk.document_id for one in passages}
     missing = tuple(dict.fromkeys(wanted_id for wanted_id in (*chunk_ids, *document_ids) if wanted_id not in found))
     return Fetched(domain=spec.domain, passages=tuple(passages), not_found=missing, unanswered=tuple(unanswered))
+
+
+VersionKey = tuple[str, str | None]
+"""(source id, version) of a document."""
+
+
+def by_version(passages: Sequence[FetchedPassage]) -> dict[VersionKey, list[FetchedPassage]]:
+    """Return fetched passages by source and version of their document."""
+    versions: dict[VersionKey, list[FetchedPassage]] = {}
+    for passage in passages:
+        versions.setdefault((passage.source_id, passage.chunk.document_version), []).append(passage)
+    return versions
+
+
+def newest_version(versions: Mapping[VersionKey, Sequence[FetchedPassage]]) -> VersionKey:
+    """Return the version that nothing supersedes and that came into force last, out of at least one."""
+
+    def newest(key: VersionKey) -> tuple[bool, date, str]:
+        chunk = versions[key][0].chunk
+        return chunk.superseded_by is None, chunk.effective_from or date.min, chunk.document_version or ""
+
+    return max(versions, key=newest)
 
 
 def _result(future: Future[tuple[Chunk, ...]], source_id: str, *, done: bool) -> tuple[Chunk, ...]:

@@ -169,6 +169,19 @@ def test_a_person_judges_and_evaluates_with_it() -> None:
     assert out["measures"]["RR@10"]["mean"] == 1.0
 
 
+@pytest.mark.slow
+def test_the_judgements_of_readers_are_evaluated(home: Path) -> None:
+    assert "nobody has judged a passage" in refused("run", "--judgements")
+    path = next((home / "data").glob("demo-*")) / "judgements" / "passages.jsonl"
+    row = {"query_id": "q-1", "query": "NPA classification criteria", "domain": "NPA", "chunk_id": "NPA-SOP-001@3.2#4"}
+    path.parent.mkdir()
+    path.write_text(json.dumps({**row, "grade": 2, "search_id": "s-1"}) + "\n", "utf-8")
+
+    assert "1 judged question" in ok("run", "--judgements", "--as-of", "2026-03-02")
+    assert "give one of the two" in refused("run", "--judgements", "--qrels", str(path))
+    path.unlink()
+
+
 def test_judgements_go_into_json_lines_alone() -> None:
     assert "ends in .jsonl" in refused("judge", "limits", "-d", "NPA", "--qrels", "mine.tsv", stdin="1\n")
 

@@ -19,6 +19,7 @@ OTHERWISE_TESTED = {
     "chat-models.md",
     "mcp.md",
     "observability.md",
+    "pages.md",
     "postgres.md",
     "rag-api.md",
     "service.md",

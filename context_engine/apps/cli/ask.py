@@ -15,8 +15,9 @@ from context_engine.apps.cli.context import ConfigLocation, only_domain, open_co
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.places import Places
 from context_engine.apps.cli.search.result_table import beside_the_answer
-from context_engine.apps.cli.words import document_name, heading, joined, location, tier_text
+from context_engine.apps.cli.words import joined, tier_text
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import document_name, heading, location
 
 if TYPE_CHECKING:
     from context_engine.answer.answering import Answer

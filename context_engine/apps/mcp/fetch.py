@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.node_output import inert_values
@@ -18,7 +17,14 @@ from context_engine.core.models import TrustClass, json_value
 from context_engine.core.policy.injection import injection_kinds, label_kinds
 from context_engine.core.text import content_sha256
 from context_engine.errors import CursorExpired, InvalidRequest
-from context_engine.service.fetching import Fetched, FetchedPassage, fetch_passages
+from context_engine.service.fetching import (
+    Fetched,
+    FetchedPassage,
+    VersionKey,
+    by_version,
+    fetch_passages,
+    newest_version,
+)
 
 _ONE_OF: Final = "send one of id, chunk_id and document_id"
 
@@ -187,30 +193,21 @@ def fetched_document(fetched: Fetched, version: str | None, *, whole: bool) -> F
     Raises:
         InvalidRequest: the requested version does not exist.
     """
-    versions: dict[tuple[str, str | None], list[FetchedPassage]] = {}
-    for passage in fetched.passages:
-        versions.setdefault((passage.source_id, passage.chunk.document_version), []).append(passage)
+    versions = by_version(fetched.passages)
     chosen = _chosen(versions, version)
     passages = versions[chosen] if whole else versions[chosen][:1]
     others = [{"source": source, "version": other} for source, other in versions if (source, other) != chosen]
     return _document(fetched.domain, passages, others)
 
 
-def _chosen(
-    versions: dict[tuple[str, str | None], list[FetchedPassage]], version: str | None
-) -> tuple[str, str | None]:
-    if version is not None:
-        of_version = next((key for key in versions if key[1] == version), None)
-        if of_version is None:
-            known = ", ".join(str(other) for _, other in versions)
-            raise InvalidRequest(f"there is no version {version!r} of it, only {known}")
-        return of_version
-
-    def newest(key: tuple[str, str | None]) -> tuple[bool, date, str]:
-        chunk = versions[key][0].chunk
-        return chunk.superseded_by is None, chunk.effective_from or date.min, chunk.document_version or ""
-
-    return max(versions, key=newest)
+def _chosen(versions: Mapping[VersionKey, Sequence[FetchedPassage]], version: str | None) -> VersionKey:
+    if version is None:
+        return newest_version(versions)
+    of_version = next((key for key in versions if key[1] == version), None)
+    if of_version is None:
+        known = ", ".join(str(other) for _, other in versions)
+        raise InvalidRequest(f"there is no version {version!r} of it, only {known}")
+    return of_version
 
 
 def _document(domain: str, passages: Sequence[FetchedPassage], others: list[dict[str, Any]]) -> FetchedDocument:

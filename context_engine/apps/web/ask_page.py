@@ -1,26 +1,211 @@
-"""The front page: a question, its answer, and the passages behind it."""
+"""The front page: a question, its answer, and the passages behind it, all from one search."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
+from context_engine.answer.asking import answered
+from context_engine.answer.contract import AnswerRequest, ChatTurn
+from context_engine.apps.server.service import request_id_of, service_of
+from context_engine.apps.server.slots import Turn
+from context_engine.apps.web.addresses import search_address, with_query
 from context_engine.apps.web.rendering import Page, respond
+from context_engine.apps.web.search_view import answer_view, search_view
+from context_engine.core.models import Caller, Principal
+from context_engine.core.query.follow_up import needs_subject
+from context_engine.errors import CursorExpired, InvalidRequest
 from context_engine.service.callers import Authenticated
+from context_engine.service.contract.comparison import Comparison
+from context_engine.service.contract.domains import DomainsResponse
 from context_engine.service.deployment import Deployment
 from context_engine.service.domains import domains_known_to
 
 _ACTIVE: Final = "ask"
+_CALLER: Final = Caller(app="pages")
+_MOST_TURNS: Final = 6
+_MOST_QUESTION: Final = 10_000
+_EXAMPLES: Final = (
+    ("NPA", "notional threshold for a material change"),
+    ("ORM", "time limit for reporting a Severe event to the regulator"),
+    ("NPA", "How many years do I have to keep proposals, assessments and sign-offs?"),
+)
+"""Domains and questions that the demo bank answers."""
+
 router = APIRouter(include_in_schema=False)
+
+
+class Form(NamedTuple):
+    """The fields of the form, as text from the address.
+
+    Attributes:
+        thread: search ids of the questions before, oldest first.
+    """
+
+    q: str
+    domain: str
+    persona: str
+    as_of: str
+    compare: bool
+    thread: tuple[str, ...]
+
+    @property
+    def here(self) -> str:
+        """The address of the same question."""
+        asked = {"domain": self.domain, "persona": self.persona, "as_of": self.as_of, "q": self.q}
+        return with_query("/", {**asked, "compare": "1" if self.compare else ""})
+
+    @property
+    def again(self) -> str:
+        """The address of the same question with the other choice of a comparison."""
+        return self._replace(compare=not self.compare).here
+
+
+class PastTurn(NamedTuple):
+    """A question asked before in the same thread, and the address of its search."""
+
+    search_id: str
+    question: str
+    address: str
 
 
 @router.get("/")
 async def front_page(request: Request) -> Response:
     """Show the form, and the answer to the question in the address."""
+    form, request_id = _form(request), request_id_of(request)
+    settings = service_of(request).settings
+    turn = Turn(domain=form.domain or None, patience_s=min(settings.deadline_s, settings.server_max_wait_s))
+    return await respond(request, lambda deployment, caller: _page(deployment, caller, form, request_id), turn)
 
-    def work(deployment: Deployment, caller: Authenticated) -> Page:
-        domains = domains_known_to(deployment, caller.principal)
-        return Page("ask.html", {"active": _ACTIVE, "domains": domains})
 
-    return await respond(request, work)
+@router.get("/suggest")
+async def suggest(request: Request) -> Response:
+    """Give suggestions for the beginning of a question, as JSON."""
+    domain, typed = request.query_params.get("domain", ""), request.query_params.get("q", "")[:200]
+
+    def work(deployment: Deployment, caller: Authenticated) -> Sequence[str]:
+        known = deployment.known_to(caller.principal).domains.get(domain)
+        return () if known is None else deployment.suggestions.of(caller.principal, known, typed)
+
+    return JSONResponse({"suggestions": list(await service_of(request).call(request, work))})
+
+
+def _form(request: Request) -> Form:
+    given = request.query_params
+    return Form(
+        q=" ".join(given.get("q", "").split()),
+        domain=given.get("domain", ""),
+        persona=given.get("persona", ""),
+        as_of=given.get("as_of", ""),
+        compare=given.get("compare", "") == "1",
+        thread=tuple(given.getlist("thread")[-_MOST_TURNS:]),
+    )
+
+
+def _page(deployment: Deployment, caller: Authenticated, form: Form, request_id: str) -> Page:
+    known = domains_known_to(deployment, caller.principal)
+    names = [domain.domain for domain in known.domains if domain.usable]
+    form = form if form.domain or not names else form._replace(domain=names[0])
+    values = {
+        "active": _ACTIVE,
+        "known": known,
+        "form": form,
+        "problem": "",
+        "search": None,
+        "examples": _examples(known),
+    }
+    if not form.q:
+        return Page("ask.html", values)
+    try:
+        return Page(
+            "ask.html", {**values, **_answered(deployment, caller.principal, form, names, known.personas, request_id)}
+        )
+    except InvalidRequest as error:
+        return Page("ask.html", {**values, "problem": str(error)}, 422)
+
+
+def _answered(
+    deployment: Deployment,
+    principal: Principal,
+    form: Form,
+    domains: Sequence[str],
+    personas: Sequence[str],
+    request_id: str,
+) -> Mapping[str, Any]:
+    """Return what the page shows of an answer; one search gives the answer, the passages and the comparison.
+
+    Raises:
+        InvalidRequest: a field of the form cannot be used.
+        ContextEngineError: as `answered`.
+    """
+    past = list(_past_turns(deployment, principal, form.thread))
+    asked = AnswerRequest(
+        query=_checked_question(form.q),
+        domain=_one_of(form.domain, domains, "domain"),
+        persona_key=_one_of(form.persona, personas, "persona") if form.persona else None,
+        as_of=_day(form.as_of),
+        history=tuple(ChatTurn(role="user", content=turn.question) for turn in past),
+        compare=form.compare,
+    )
+    answer, comparison = answered(deployment, asked, principal=principal, caller=_CALLER, request_id=request_id)
+    search_id = answer.result.search_id
+    return {
+        "search": search_view(deployment, answer.result),
+        "answer": answer_view(answer),
+        "asked": answer.asked,
+        "is_unclear": needs_subject(answer.result.query),
+        "comparison": comparison,
+        "reasons": {} if comparison is None else _reasons(comparison),
+        "past": past,
+        "thread": [*(turn.search_id for turn in past), search_id][-_MOST_TURNS:],
+        "permalink": search_address(search_id),
+    }
+
+
+def _past_turns(deployment: Deployment, principal: Principal, thread: Iterable[str]) -> Iterable[PastTurn]:
+    """Yield the questions of a thread that are still kept for their asker."""
+    for search_id in thread:
+        try:
+            result = deployment.kept.get(principal, search_id).result
+        except CursorExpired:
+            continue
+        yield PastTurn(search_id, result.query, search_address(search_id))
+
+
+def _checked_question(text: str) -> str:
+    if len(text) > _MOST_QUESTION:
+        raise InvalidRequest(f"the question has {len(text):,} characters; {_MOST_QUESTION:,} are allowed: shorten it")
+    return text
+
+
+def _one_of(name: str, known: Sequence[str], kind: str) -> str:
+    if name not in known:
+        raise InvalidRequest(f"there is no {kind} {name[:100]!r} that you may use: choose one of the list")
+    return name
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise InvalidRequest(f"the day {text[:40]!r} is none: write it as 2025-06-30") from None
+
+
+def _reasons(comparison: Comparison) -> dict[tuple[str, str], str]:
+    """Return why the rank of a passage differs between the two lists, by source and chunk."""
+    changed = comparison.difference
+    return {
+        (change.namespace, change.chunk_id): change.reason
+        for change in (*changed.moved, *changed.entered, *changed.left)
+    }
+
+
+def _examples(known: DomainsResponse) -> list[tuple[str, str, str]]:
+    """Return (domain, question, address) of the demo's examples."""
+    if not known.demo:
+        return []
+    return [(domain, text, with_query("/", {"domain": domain, "q": text})) for domain, text in _EXAMPLES]

@@ -17,6 +17,7 @@ from context_engine.apps.server.service import ANY_TURN, Work, service_of
 from context_engine.apps.server.slots import Turn
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.passage import marked, passage_html
+from context_engine.apps.web.result_words import TIERS
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
@@ -31,7 +32,6 @@ HEADERS: Final = {
 """Headers of every page: it runs and loads only this service's own files, and stands in nobody's frame."""
 
 _HTML: Final = "text/html; charset=utf-8"
-TIERS: Final = {1: "system of record", 2: "bank SOP", 3: "industry standard", 4: "external official", 5: "general web"}
 
 
 class Page(NamedTuple):
@@ -117,7 +117,7 @@ def _environment() -> Environment:
     )
     made.globals |= {"asset": asset, "tiers": TIERS}
     made.filters |= {
-        "passage": lambda text, query="": Markup(passage_html(text, query)),
+        "passage": lambda text, query="", quote="": Markup(passage_html(text, query, quote)),
         "marked": lambda text, query="": Markup(marked(clean(text), query)),
         "day": day,
         "moment": lambda time: f"{time:%Y-%m-%d %H:%M} UTC",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.service import service_of
+from context_engine.apps.web.addresses import own_address
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
 from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
 from context_engine.service.deployment import Deployment
@@ -28,7 +29,7 @@ router = APIRouter(include_in_schema=False)
 @router.get(SIGN_IN)
 async def sign_in_page(request: Request) -> Response:
     """Show the form; a one-time code in the address signs in at once."""
-    code, wanted = request.query_params.get("code"), _own_address(request.query_params.get("next", "/"))
+    code, wanted = request.query_params.get("code"), own_address(request.query_params.get("next", "/"))
     if code is None:
         return _form(request, wanted)
     token = _site(request).sessions.redeem(code)
@@ -40,7 +41,7 @@ async def sign_in(request: Request) -> Response:
     """Sign in with the token of the form."""
     _check(request)
     fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-    token, wanted = fields.get("token", [""])[0].strip(), _own_address(fields.get("next", ["/"])[0])
+    token, wanted = fields.get("token", [""])[0].strip(), own_address(fields.get("next", ["/"])[0])
     try:
         service_of(request).authenticator.authenticate(f"Bearer {token}")
     except NotAuthenticated:
@@ -56,7 +57,7 @@ async def start(request: Request) -> Response:
     site = _site(request)
     if site.code_flow is None:
         return _form(request, "/")
-    begun, wanted = site.code_flow.begin(), _own_address(request.query_params.get("next", "/"))
+    begun, wanted = site.code_flow.begin(), own_address(request.query_params.get("next", "/"))
     remembered = site.sessions.begun_cookie(json.dumps((begun.state, begun.verifier, wanted)))
     return html_response("", 303, {"Location": begun.address, "Set-Cookie": remembered})
 
@@ -96,13 +97,6 @@ def _site(request: Request) -> WebSite:
 
 def _check(request: Request) -> None:
     _site(request).check_origin(request.method, dict(request.headers.raw))
-
-
-def _own_address(address: str) -> str:
-    """Return an address of this service; the front page for any other, so that no link leads elsewhere."""
-    parts = urlsplit(address.replace("\\", "/"))
-    own = not parts.scheme and not parts.netloc and address.startswith("/") and address.isprintable()
-    return address if own else "/"
 
 
 def _signed_in(request: Request, token: str, wanted: str) -> Response:

@@ -12,11 +12,18 @@ from starlette.types import Scope
 from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem, Problem, ProblemForm
-from context_engine.apps.web import ask_page, sign_in, static
+from context_engine.apps.web import ask_page, document_page, judgement_page, search_page, sign_in, static
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
 from context_engine.apps.web.sessions import Sessions
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (static.router, sign_in.router, ask_page.router)
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    static.router,
+    sign_in.router,
+    ask_page.router,
+    search_page.router,
+    document_page.router,
+    judgement_page.router,
+)
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
 

@@ -49,7 +49,7 @@ def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Ex
                 f"no answer of the search {search_id!r} is kept for you now, and searches are not recorded here"
             ) from None
         return _of_record(deployment, caller, search_id)
-    return _of_result(deployment, result, recorded=recorded)
+    return explained_result(deployment, result, recorded=recorded)
 
 
 def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
@@ -60,10 +60,21 @@ def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) ->
         result = recorded_result(record.ledger, search_id, record.entry, None)
     except AuditError:  # parts were erased or never kept
         return explained_record(record, demo=deployment.demo)
-    return _of_result(deployment, result, recorded=True)
+    return explained_result(deployment, result, recorded=True)
 
 
-def _of_result(deployment: Deployment, result: SearchResult, *, recorded: bool) -> Explanation:
+def explained_result(
+    deployment: Deployment, result: SearchResult, *, recorded: bool, compared: bool = True
+) -> Explanation:
+    """Return the explanation of a result.
+
+    Args:
+        recorded: whether searches are recorded.
+        compared: compare with the candidates by relevance alone, which takes longer than all the rest.
+
+    Raises:
+        MaskingError: a masker failed.
+    """
     values = result.settings.values
     mask = deployment.engine.mask if values.mask_contexts else None
     plain = mask or str
@@ -95,7 +106,7 @@ def _of_result(deployment: Deployment, result: SearchResult, *, recorded: bool) 
             ExplainedNotice(code=str(notice.code), subject=notice.subject, message=plain(notice.message))
             for notice in result.notices
         ),
-        comparison=_difference(deployment, result),
+        comparison=_difference(deployment, result) if compared else None,
         missing=(),
         demo=deployment.demo,
     )

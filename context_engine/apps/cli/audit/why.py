@@ -20,8 +20,8 @@ from context_engine.apps.cli.audit.ledger import (
     with_ledger,
 )
 from context_engine.apps.cli.console import out, print_json, show
-from context_engine.apps.cli.words import candidate_names
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import candidate_names
 from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.models import Key, Outcome, SearchResult, Settings
 from context_engine.service.explaining.words import reason_words

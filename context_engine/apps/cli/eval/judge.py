@@ -22,8 +22,9 @@ from context_engine.apps.cli.context import (
 )
 from context_engine.apps.cli.eval.options import PATH, check_writable
 from context_engine.apps.cli.search.command import Day
-from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
+from context_engine.apps.cli.words import counted, tier_text
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import chunk_name, heading
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 from context_engine.core.policy.masking import as_kept

@@ -58,6 +58,9 @@ question_options = combine_options(
     click.option("--queries", type=PATH, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
     default_options,
 )
+judgements_option = click.option(
+    "--judgements", is_flag=True, help="Use the judgements that readers gave on the pages, instead of --qrels."
+)
 top_k_option = click.option(
     "--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k]."
 )
@@ -121,7 +124,8 @@ def open_evaluation(location: ConfigLocation, options: dict[str, Any], *inputs: 
 
     check_outputs(options, *inputs)
     context = open_context(location)
-    queries, qrels, as_of = options["queries"], options["qrels"], options["as_of"]
+    queries, as_of = options["queries"], options["as_of"]
+    qrels = _of_readers(context, options) if options.get("judgements") else options["qrels"]
     if queries is None and qrels is None:
         if not context.demo:
             raise InvalidRequest(
@@ -138,6 +142,22 @@ def open_evaluation(location: ConfigLocation, options: dict[str, Any], *inputs: 
     for notice in session.notices:
         note(notice.message)
     return context, session
+
+
+def _of_readers(context: CliContext, options: dict[str, Any]) -> Path:
+    """Return the file of the judgements that readers gave on the pages.
+
+    Raises:
+        InvalidRequest: --qrels is given too, or nobody has judged a passage.
+    """
+    from context_engine.service.judging import PASSAGES
+
+    path = context.data_dir / PASSAGES
+    if options["qrels"] is not None:
+        raise InvalidRequest("--judgements and --qrels both name judgements: give one of the two")
+    if not path.exists():
+        raise InvalidRequest(f"nobody has judged a passage on the pages yet: there is no {path}")
+    return path
 
 
 def chosen_measure(options: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from context_engine.apps.cli.eval.options import (
     adapter_cautions,
     change_cells,
     change_style,
+    judgements_option,
     measure_options,
     open_evaluation,
     question_options,
@@ -48,6 +49,7 @@ RUN: Final = """\b
 Examples:
   context-engine eval run                                  (the demo bank's forty questions)
   context-engine eval run --queries q.jsonl --qrels qrels.tsv -d NPA --html report.html
+  context-engine eval run --judgements                     (what readers judged on the pages)
   context-engine eval run --set authority_weight=0 --baseline default --report ab.md
   context-engine eval run --save-run today.run && context-engine eval run --baseline today.run
   context-engine eval run --collections collections.yaml --set keyword_weight=0.4 --baseline default
@@ -61,6 +63,7 @@ Example:
 
 @click.command(epilog=RUN)
 @question_options
+@judgements_option
 @collection_options
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
 @click.option("--baseline", multiple=True, metavar="RUN|KEY=VALUE", help="Compare with a run, settings or 'default'.")

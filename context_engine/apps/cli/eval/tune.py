@@ -18,6 +18,7 @@ from context_engine.apps.cli.eval.options import (
     check_outputs,
     chosen_measure,
     default_options,
+    judgements_option,
     open_evaluation,
     print_warnings,
     question_options,
@@ -59,6 +60,7 @@ Examples:
 
 @click.command(epilog=TUNE)
 @question_options
+@judgements_option
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
 @click.option("--adapter", is_flag=True, help="Learn an adapter of a domain's vectors instead of settings.")
 @click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores instead, for one domain.")

@@ -50,7 +50,8 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         from context_engine.evaluation.learning.adapter_gate import JudgedSearch, evidence
     except ImportError as error:
         raise MissingExtra("learning an adapter", "vectors") from error
-    if options["own_pairs"] and options["queries"] is None and options["qrels"] is None:
+    judged = options["queries"] or options["qrels"] or options["judgements"]
+    if options["own_pairs"] and not judged:
         _tune_unjudged(location, options)
         return
     context, session = open_evaluation(location, options)

@@ -23,8 +23,9 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.option_types import Moment
-from context_engine.apps.cli.words import chunk_name, counted
+from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import chunk_name
 from context_engine.errors import AuditError, InvalidRequest, nearest
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import only_domain, open_context, with_acting
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
-from context_engine.apps.cli.words import candidate_names, counted, joined, tier_text
+from context_engine.apps.cli.words import counted, joined, tier_text
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import candidate_names
 from context_engine.core.models import Key, SearchResult
 
 if TYPE_CHECKING:

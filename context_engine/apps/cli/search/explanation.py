@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import show, table
-from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
+from context_engine.apps.cli.words import ms, tier_text
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import candidate_names, chunk_name
 from context_engine.core.engine import blend_terms, reranker_id
 from context_engine.core.models import Fate, Key, Outcome, PreparedQuery, SearchResult, Settings, SourceStatus
 from context_engine.service.explaining.words import blend_words, reason_words, setting_words

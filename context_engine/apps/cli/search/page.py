@@ -9,48 +9,30 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
+from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean, html_table, html_text
+from context_engine.apps.web.naming import document_name, heading
 from context_engine.apps.web.passage import passage_html
+from context_engine.apps.web.result_words import (
+    BARS,
+    DECISIONS,
+    STATUS,
+    UNVERIFIED,
+    cautions,
+    passage_facts,
+    source_name,
+)
 from context_engine.core.models import (
-    Classification,
     Confidence,
-    Decision,
     Outcome,
     RankedChunk,
     SearchResult,
     SourceStatus,
-    Status,
     TrustClass,
 )
 from context_engine.service.explaining.words import reason_words
 
 _STYLE: Final = Path(__file__).with_name("answer.css")
-
-_DECISIONS: Final = {
-    Decision.ANSWERED: "Answered",
-    Decision.NO_MATCH: "Nothing was found",
-    Decision.OUT_OF_SCOPE: "Nothing here is about the question",
-    Decision.INCOMPLETE: "Nothing can be concluded: evidence is missing",
-}
-
-_STATUS: Final = {
-    Status.COMPLETE: "every source answered",
-    Status.DEGRADED: "a source or a step is missing from this answer",
-    Status.FAILED: "no source answered",
-}
-
-_BARS: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
-_TYPES: Final = {1: "system of record", 2: "bank SOP", 3: "industry standard", 4: "external official", 5: "general web"}
-
-_FLAGS: Final = {
-    "below_threshold": "below the relevance limit",
-    "superseded": "superseded by a newer version",
-    "expired": "past its lifetime",
-    "effective_unknown": "says no dates of effect",
-    "threshold_not_applicable": "without a score of the threshold's kind",
-    "injection_suspected": "reads like instructions to a model: to be judged, not followed",
-}
 
 
 def answer_page(result: SearchResult, *, demo: bool = False) -> str:
@@ -62,7 +44,7 @@ def answer_page(result: SearchResult, *, demo: bool = False) -> str:
     """
     from context_engine.evaluation.blocks import html_page
 
-    titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    titles = {source.source_id: source_name(source) for source in result.sources}
     passages = "".join(_passage(chunk, titles.get(chunk.source_id, chunk.source_id), result) for chunk in result.chunks)
     body = (
         f"<header>\n{_head(result, demo=demo)}</header>\n<main>\n"
@@ -74,9 +56,9 @@ def answer_page(result: SearchResult, *, demo: bool = False) -> str:
 
 def _head(result: SearchResult, *, demo: bool) -> str:
     counts = f"{counted(len(result.chunks), 'passage')} of {counted(len(result.fates), 'candidate')}"
-    decision = f"{_DECISIONS[result.decision]}; {_STATUS[result.status]}."
+    decision = f"{DECISIONS[result.decision]}; {STATUS[result.status]}."
     day = f"Asked on {_day(result.now)}" + ("" if result.today else f", as of {_day(result.as_of)}")
-    notes = ["DEMO: an invented bank, none of it is true."] * demo + list(_cautions(result))
+    notes = ["DEMO: an invented bank, none of it is true."] * demo + [clean(caution) for caution in cautions(result)]
     return (
         f"<p class=over>{html_text(result.domain)}</p>\n<h1 dir=auto>{html_text(result.query)}</h1>\n"
         f"<p class='lead {result.decision}'><b>{escape(decision)}</b> {counts}, from "
@@ -87,19 +69,6 @@ def _head(result: SearchResult, *, demo: bool) -> str:
 
 def _day(day: date) -> str:
     return f"{day.day} {day:%B %Y}"
-
-
-def _cautions(result: SearchResult) -> Iterator[str]:
-    """Return the warnings above the passages."""
-    highest = max(
-        (chunk.classification for chunk in result.chunks), key=lambda classification: classification.rank, default=None
-    )
-    if highest is not None and highest.rank > Classification.INTERNAL.rank:
-        yield f"This page holds {highest} text: send it to nobody who may not read that."
-    for sources in result.failed_alike:
-        names = ", ".join(source.title or source.source_id for source in sources)
-        yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}."
-    yield from map(clean, result.beside_the_answer)
 
 
 def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
@@ -116,7 +85,7 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
         f"<li><article class='{kind}'>\n<div class=top><span class=rank>{chunk.rank}</span>"
         f"<h2 dir=auto>{link}</h2>{_confidence(chunk.confidence)}</div>\n"
         + (f"<p class=under dir=auto>{' · '.join(map(html_text, under))}</p>\n" if under else "")
-        + ("<p class=caution>Unverified source: judge what it says, do not follow it.</p>\n" if unverified else "")
+        + (f"<p class=caution>{UNVERIFIED}</p>\n" if unverified else "")
         + f"<div class=text dir=auto>{passage_html(chunk.content, result.answered_query)}</div>\n"
         f"<dl>{''.join(f'<div><dt>{label}</dt><dd>{value}</dd></div>' for label, value in _tags(chunk, source))}</dl>\n"
         "</article></li>\n"
@@ -124,40 +93,17 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
 
 
 def _confidence(confidence: Confidence) -> str:
-    filled = _BARS[confidence]
-    bars = "".join(f"<i{' class=on' if number <= filled else ''}></i>" for number in range(1, len(_BARS) + 1))
+    filled = BARS[confidence]
+    bars = "".join(f"<i{' class=on' if number <= filled else ''}></i>" for number in range(1, len(BARS) + 1))
     return f"<span class='confidence {confidence}'><span aria-hidden=true>{bars}</span>{confidence} confidence</span>"
 
 
 def _tags(chunk: RankedChunk, source: str) -> Iterator[tuple[str, str]]:
     """Yield label and HTML of each fact about a passage's origin."""
-    own, tag = chunk.chunk, chunk.provenance
-    same = source == chunk.source_id
-    yield "Source", html_text(source) + ("" if same else f" <small>{html_text(chunk.source_id)}</small>")
-    yield "Authority", f"tier {chunk.authority_tier}, {_TYPES[chunk.authority_tier]}"
-    version = f", version {own.document_version}" if own.document_version else ""
-    yield "Document", html_text(f"{own.document_id or own.title or 'unknown'}{version}")
-    if own.path:
-        yield "File", f"{html_text(own.path)}{f', {html_text(location(own))}' if location(own) else ''}"
-    elif location(own):
-        yield "Place", html_text(location(own))
+    for label, text in passage_facts(chunk, source):
+        yield label, html_text(text)
     if chunk.url:
         yield "Link", f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{html_text(chunk.url)}</a>"
-    if own.effective_from or own.effective_to:
-        days = (own.effective_from and f"from {own.effective_from}", own.effective_to and f"until {own.effective_to}")
-        yield "In force", escape(" ".join(day for day in days if day))
-    yield "Fetched", html_text(f"{tag.fetched_at[:10]}, {_age(tag.extra.get('freshness'))}")
-    yield "Classification", escape(str(chunk.classification))
-    flags = [_FLAGS.get(flag, flag.replace("_", " ")) for flag in chunk.flags if flag != "expired"]
-    if flags:
-        yield "Note", html_text("; ".join(flags))
-    if chunk.also_in:
-        yield "Also in", html_text(also_in(chunk).removeprefix("also in "))
-    yield "Text hash", f"<code>{html_text(str(tag.extra.get('content_sha256', ''))[:16])}</code>"
-
-
-def _age(freshness: object) -> str:
-    return {"fresh": "fresh", "expired": "past its lifetime"}.get(str(freshness), "age unknown")
 
 
 def _left_out(result: SearchResult) -> str:
@@ -170,7 +116,7 @@ def _left_out(result: SearchResult) -> str:
 
 def _sources(result: SearchResult) -> str:
     rows = [
-        (source.title or source.source_id, f"{source.authority_tier}", _state(source), f"{source.chunks}")
+        (source_name(source), f"{source.authority_tier}", _state(source), f"{source.chunks}")
         for source in result.sources
     ]
     return _section("What was searched", _cells(("Source", "Tier", "Answer", "Candidates"), rows))

@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.words import chunk_name, location
+from context_engine.apps.web.naming import chunk_name, location
 from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.errors import InvalidRequest
 
