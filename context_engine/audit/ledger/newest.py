@@ -1,0 +1,110 @@
+"""The newest records that meet criteria, page by page: a late page takes no longer than the first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, literal, select, tuple_
+
+from context_engine.audit.ledger.database import parts
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.look_up import Criteria, MentionCriteria, RecordRow, conditions, naming, tiles_named
+from context_engine.audit.ledger.schema import chunk, log, mention, record
+
+_RECORD: Final = tuple(record.c)
+_AT_ONCE: Final = 500
+_TILES: Final = 64
+_NAMES: Final = ("document_id", "document_version", "source_id", "chunk_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which records to list.
+
+    Attributes:
+        criteria: its limit and order are ignored.
+        kinds: any of these kinds; empty: every kind.
+        callers: any of these pseudonyms; None: every caller.
+    """
+
+    criteria: Criteria
+    kinds: tuple[str, ...] = ()
+    callers: tuple[str, ...] | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """Return the SQL conditions."""
+        wanted = conditions(self.criteria)
+        if self.kinds:
+            wanted.append(record.c.kind.in_(self.kinds))
+        if self.callers is not None:
+            wanted.append(record.c.caller.in_(self.callers))
+        return wanted
+
+
+def newest_rows(ledger: Ledger, wanted: Wanted, size: int, before: int | None = None) -> list[RecordRow]:
+    """Return the newest records, newest first.
+
+    Args:
+        size: most records.
+        before: the index of the last record of the page before; None: the first page.
+    """
+    statement = select(*_RECORD).where(*wanted.conditions()).order_by(record.c.time.desc(), record.c.idx.desc())
+    with ledger.database.connect() as connection:
+        if before is not None:
+            time = connection.scalar(select(record.c.time).where(record.c.idx == before)) or ""
+            here = tuple_(literal(time), literal(before))
+            statement = statement.where(tuple_(record.c.time, record.c.idx) < here)
+        return [RecordRow(*row) for row in connection.execute(statement.limit(size))]
+
+
+def rows_among(ledger: Ledger, wanted: Wanted, size: int, indices: Iterable[int]) -> list[RecordRow]:
+    """Return the first records among some indices, in the order of the log backwards.
+
+    Args:
+        size: most records.
+        indices: from the largest to the smallest; no more are read than needed.
+    """
+    rows: list[RecordRow] = []
+    source = iter(indices)
+    while len(rows) < size and (batch := list(islice(source, _AT_ONCE))):
+        statement = select(*_RECORD).where(record.c.idx.in_(batch), *wanted.conditions())
+        with ledger.database.connect() as connection:
+            rows += [RecordRow(*row) for row in connection.execute(statement.order_by(record.c.idx.desc()))]
+    return rows[:size]
+
+
+def matching(ledger: Ledger, wanted: Wanted) -> set[int]:
+    """Return the indices of all records that match."""
+    with ledger.database.connect() as connection:
+        return set(connection.execute(select(record.c.idx).where(*wanted.conditions())).scalars())
+
+
+def naming_newest_first(ledger: Ledger, chunks: MentionCriteria, before: int | None = None) -> Iterator[int]:
+    """Yield the indices of the records that name such chunks, from the largest to the smallest.
+
+    Args:
+        chunks: its hash and its fates are ignored.
+        before: only smaller indices.
+    """
+    named = [chunk.c[name] == getattr(chunks, name) for name in _NAMES if getattr(chunks, name) is not None]
+    with ledger.database.connect() as connection:
+        tiles = tiles_named(connection)
+    limit = () if before is None else (mention.c.idx < before,)
+    for stop in range(tiles.stop, tiles.start, -_TILES):
+        here = range(max(stop - _TILES, tiles.start), stop)
+        statement = select(mention.c.idx).where(naming(here, *named), *limit).distinct()
+        with ledger.database.connect() as connection:
+            indices = connection.execute(statement.order_by(mention.c.idx.desc())).scalars().all()
+        yield from indices
+
+
+def entries_of(connection: Connection, indices: Collection[int]) -> dict[int, bytes]:
+    """Return the stored entries at some indices, without pruned ones."""
+    entries: dict[int, bytes] = {}
+    for part in parts(list(indices)):
+        rows = connection.execute(select(log.c.idx, log.c.entry).where(log.c.idx.in_(part)))
+        entries |= {index: entry for index, entry in rows if entry is not None}
+    return entries
