@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, literal, select, tuple_
 
+from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.database import parts
+from context_engine.audit.ledger.derive import FATES
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.look_up import Criteria, MentionCriteria, RecordRow, conditions, naming, tiles_named
+from context_engine.audit.ledger.look_up import (
+    ChunkMention,
+    Criteria,
+    MentionCriteria,
+    RecordRow,
+    conditions,
+    find_mentions,
+    naming,
+    tiles_named,
+)
 from context_engine.audit.ledger.schema import chunk, log, mention, record
 
 _RECORD: Final = tuple(record.c)
@@ -89,16 +100,57 @@ def naming_newest_first(ledger: Ledger, chunks: MentionCriteria, before: int | N
         chunks: its hash and its fates are ignored.
         before: only smaller indices.
     """
-    named = [chunk.c[name] == getattr(chunks, name) for name in _NAMES if getattr(chunks, name) is not None]
-    with ledger.database.connect() as connection:
-        tiles = tiles_named(connection)
     limit = () if before is None else (mention.c.idx < before,)
-    for stop in range(tiles.stop, tiles.start, -_TILES):
-        here = range(max(stop - _TILES, tiles.start), stop)
-        statement = select(mention.c.idx).where(naming(here, *named), *limit).distinct()
+    for here in _tiles_newest_first(ledger):
+        statement = select(mention.c.idx).where(naming(here, *_named(chunks)), *limit).distinct()
         with ledger.database.connect() as connection:
             indices = connection.execute(statement.order_by(mention.c.idx.desc())).scalars().all()
         yield from indices
+
+
+class Use(NamedTuple):
+    """A chunk in a record: the record by its index, its caller, the chunk's version and fate."""
+
+    record: int
+    caller: str | None
+    version: str | None
+    fate: str
+
+
+def uses_newest_first(ledger: Ledger, chunks: MentionCriteria, wanted: Wanted) -> Iterator[Use]:
+    """Yield the chunks that records name, those of the newest records first.
+
+    Args:
+        chunks: its hash and its fates are ignored.
+        wanted: conditions on the records.
+    """
+    columns = (record.c.idx, record.c.caller, chunk.c.document_version, mention.c.fate)
+    joined = mention.join(chunk, chunk.c.id == mention.c.chunk).join(record, record.c.idx == mention.c.idx)
+    for here in _tiles_newest_first(ledger):
+        statement = select(*columns).select_from(joined).where(naming(here, *_named(chunks)), *wanted.conditions())
+        with ledger.database.connect() as connection:
+            rows = connection.execute(statement.order_by(record.c.idx.desc())).all()
+        yield from (Use(*row[:-1], FATES[row[-1]] if row[-1] < len(FATES) else "") for row in rows)
+
+
+def mentions_in(ledger: Ledger, chunks: MentionCriteria, indices: Collection[int]) -> Iterator[ChunkMention]:
+    """Yield the chunks that the records at some indices name, in log order."""
+    tiles = sorted({index // TILE_WIDTH for index in indices})
+    for start in range(0, len(tiles), _TILES):
+        with ledger.database.connect() as connection:
+            mentions = list(find_mentions(connection, chunks, tiles[start : start + _TILES]))
+        yield from (each for each in mentions if each.record.index in indices)
+
+
+def _tiles_newest_first(ledger: Ledger) -> Iterator[range]:
+    with ledger.database.connect() as connection:
+        tiles = tiles_named(connection)
+    for stop in range(tiles.stop, tiles.start, -_TILES):
+        yield range(max(stop - _TILES, tiles.start), stop)
+
+
+def _named(chunks: MentionCriteria) -> list[ColumnElement[bool]]:
+    return [chunk.c[name] == getattr(chunks, name) for name in _NAMES if getattr(chunks, name) is not None]
 
 
 def entries_of(connection: Connection, indices: Collection[int]) -> dict[int, bytes]:
