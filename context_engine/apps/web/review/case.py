@@ -134,6 +134,11 @@ class Case:
         """Whether it is of a search or a ranking, which can be compared with its sources."""
         return self.entry["kind"] in SEARCHES
 
+    @property
+    def replayable(self) -> bool:
+        """Whether it is of a search, a ranking or an answer, which can be computed again."""
+        return self.is_search or self.entry["kind"] == "answer"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
         told = None if self.explanation is None else self.explanation.model_dump(mode="json")
@@ -157,7 +162,7 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
     is_search = entry["kind"] in SEARCHES
     explanation = explained(record, mask=mask, demo=demo) if is_search else None
     masked = mask if mask is not None and _setting(told, "mask_contexts") else None
-    ended = [fate for fate in told.fates if fate["outcome"] != "returned"]
+    ended = sorted((fate for fate in told.fates if fate["outcome"] != "returned"), key=_distance)
     full = exceptions_of(entry)
     return Case(
         record=told,
@@ -211,6 +216,14 @@ def _chunks(
 def _texts(record: OwnedRecord) -> dict[tuple[str, str], str]:
     shown = recorded_answer(record.entry, record.ledger).chunks
     return {(each.source_id, each.chunk_id): each.chunk.content for each in shown if each.chunk is not None}
+
+
+def _distance(fate: Mapping[str, Any]) -> tuple[bool, int, float]:
+    """Order candidates that came furthest first, and merged ones last."""
+    value = fate.get("value")
+    number = value if isinstance(value, int | float) else 0.0
+    place = list(STAGES).index(fate["stage"]) if fate.get("stage") in STAGES else -1
+    return fate["outcome"] == "merged", -place, number if fate.get("reason") == "beyond_top_k" else -number
 
 
 def _fate(fate: Mapping[str, Any]) -> CaseFate:

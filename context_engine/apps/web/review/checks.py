@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from context_engine.answer.replay import AnswerReplay
@@ -44,18 +44,24 @@ class Finding:
 
 def replay_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, reviewed: Reviewed) -> Finding:
     """Compute a recorded search or answer again from its record alone, and remember whether it was the same."""
+    finding = replay_finding(
+        record, Now(setup=deployment.setup, data_dir=deployment.data_dir, settings=caller.operator)
+    )
+    if finding.replay is not None and record.index is not None:
+        reviewed.replays[record.index] = finding.replay.identical
+    return finding
+
+
+def replay_finding(record: OwnedRecord, now: Now) -> Finding:
+    """Compute a recorded search or answer again from its record alone."""
     told: list[str] = []
-    now = Now(setup=deployment.setup, data_dir=deployment.data_dir, tell=told.append, settings=caller.operator)
     try:
-        again = replayed(record.ledger, record.record_id, now)
+        again = replayed(record.ledger, record.record_id, replace(now, tell=told.append))
     except QueryNotRecorded:
-        return Finding(
-            kind="replay", state="warn", headline="It cannot be replayed: only a digest of the question is kept"
-        )
+        sealed = "It cannot be replayed: only a digest of the question is kept"
+        return Finding(kind="replay", state="warn", headline=sealed)
     except (AuditError, InvalidRequest) as error:
         return Finding(kind="replay", state="warn", headline="It cannot be replayed", lines=(str(error),))
-    if record.index is not None:
-        reviewed.replays[record.index] = again.identical
     if again.identical:
         same = "Identical: the record gives the same answer to the byte"
         if isinstance(again, AnswerReplay):

@@ -144,7 +144,7 @@ async def drift_of_case(request: Request, record_id: str) -> Response:
 async def why_in_case(request: Request, record_id: str) -> Response:
     """Tell why a chunk was shown or not."""
     fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-    chunk = fields.get("chunk", [""])[0].strip()
+    chunk = fields.get("chunk", [""])[-1].strip()  # a button of a row comes after the field
     return await _checked(
         request,
         record_id,
