@@ -11,7 +11,8 @@ from starlette.types import Scope
 
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem, Problem, ProblemForm
-from context_engine.apps.web import ask_page, document_page, judgement_page, search_page, sign_in, static
+from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in, static
+from context_engine.apps.web.admin_figures import BaseFacts
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.review.state import Reviews
@@ -25,6 +26,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     document_page.router,
     judgement_page.router,
     review_pages.router,
+    admin_page.router,
 )
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
@@ -43,7 +45,7 @@ class WebSite:
     routers: Sequence[APIRouter] = ROUTERS
 
     def __init__(self, sessions: Sessions) -> None:
-        self.sessions, self.reviews = sessions, Reviews()
+        self.sessions, self.reviews, self.base = sessions, Reviews(), BaseFacts()
         self.forms: Mapping[str, ProblemForm] = dict.fromkeys((*PAGES, *_OPEN), _problem_page)
 
     def covers(self, path: str) -> bool:

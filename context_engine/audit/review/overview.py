@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from context_engine.audit.ledger.ledger import Ledger
@@ -41,12 +41,14 @@ class DayFigures:
     Attributes:
         stale: searches that showed an expired or superseded chunk.
         tiers: number of chunks shown, by authority tier.
+        notices: number of searches with each notice, by its code.
     """
 
     searches: int = 0
     degraded: int = 0
     stale: int = 0
     tiers: Counter[int] = field(default_factory=Counter)
+    notices: Counter[str] = field(default_factory=Counter)
 
 
 def exceptions_of(entry: Mapping[str, Any]) -> frozenset[str]:
@@ -132,9 +134,10 @@ class Overview:
         yield from (indices[number] for number in range(place - 1, -1, -1))
 
     def days(self, most: int) -> dict[str, DayFigures]:
-        """Return the figures of the last days with a search, oldest first."""
+        """Return the figures of the last days that have a search, oldest first."""
         with self._lock:
-            return dict(sorted(self._days.items())[-most:])
+            days = sorted(self._days.items())[-most:]
+            return {day: replace(each, tiers=each.tiers.copy(), notices=each.notices.copy()) for day, each in days}
 
     def call_times(self) -> dict[tuple[str, str], list[float]]:
         """Return the milliseconds of the last thousand calls of each source, by domain and source."""
@@ -152,6 +155,7 @@ class Overview:
         day.degraded += "degraded" in apply
         day.stale += "stale" in apply
         day.tiers.update(shown["tier"] for shown in entry["chunks"])
+        day.notices.update({code for code, _ in entry["notices"]})
         for source in entry["sources"]:
             times = self._calls.setdefault((str(entry["domain"]), source["id"]), deque(maxlen=_CALLS))
             times.append(float(source["ms"]))
