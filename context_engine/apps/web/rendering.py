@@ -124,7 +124,7 @@ def _environment() -> Environment:
         "moment": lambda time: f"{time:%Y-%m-%d %H:%M} UTC",
         "second": lambda text: f"{text[:10]} {text[11:19]} UTC" if text else "",
         "since_1970": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC",
-        "address": lambda text: quote(str(text), safe=""),
+        "address": lambda text: quote(str(text), safe="", errors="replace"),
         "counted": counted,
     }
     return made

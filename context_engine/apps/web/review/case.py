@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from context_engine.apps.web.svg import Step
 from context_engine.audit.review.overview import EXCEPTIONS, SEARCHES, STALE, exceptions_of
 from context_engine.audit.review.shown import recorded_answer
 from context_engine.core.models import Settings
 from context_engine.errors import LedgerCorrupt
+from context_engine.service.contract.explanation import ExplainedStage
 from context_engine.service.explaining.explain import explained
 from context_engine.service.explaining.words import reason_words, setting_words
 from context_engine.service.records import OwnedRecord, described
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from context_engine.service.contract.explanation import Explanation
     from context_engine.service.contract.fetch import RecordResponse
 
-STAGES: Final[Mapping[str, str]] = {
-    "recall": "Given by the sources",
-    "filter": "Meets the filter",
-    "as_of": "In force on the day",
-    "expiry": "Not refused as expired",
-    "measure": "Measured",
-    "dedup": "Without duplicates",
-    "threshold": "Above its threshold",
-    "scope": "In scope",
-    "relevance": "Relevant enough",
-    "rerank": "Reranked",
-    "select": "Shown",
-}
 _MOST_FATES: Final = 200
 _MOST_ANSWERS: Final = 10
 _DEFAULTS: Final = Settings().model_dump(mode="json")
@@ -107,7 +94,7 @@ class Case:
         record: without what its reader may not know.
         explanation: of a search; None for other records.
         question: None if it is not here; then `record.question_missing` says why.
-        funnel: the candidates left after each stage.
+        stages: the candidates before and after each stage.
         more_fates: number of candidates that are not shown and not listed here.
         settings: name, value and origin of those that differ from the default.
     """
@@ -116,7 +103,7 @@ class Case:
     explanation: Explanation | None
     question: str | None
     exceptions: tuple[str, ...]
-    funnel: tuple[Step, ...]
+    stages: tuple[ExplainedStage, ...]
     chunks: tuple[CaseChunk, ...]
     fates: tuple[CaseFate, ...]
     more_fates: int
@@ -160,16 +147,20 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
     told = described(record, operator=operator)
     entry = told.entry
     is_search = entry["kind"] in SEARCHES
-    explanation = explained(record, mask=mask, demo=demo) if is_search else None
+    explanation = explained(record, mask=mask, demo=demo, compared=False) if is_search else None
     masked = mask if mask is not None and _setting(told, "mask_contexts") else None
-    ended = sorted((fate for fate in told.fates if fate["outcome"] != "returned"), key=_distance)
+    stages = tuple(_stages(entry))
+    order = {stage.name: place for place, stage in enumerate(stages)}
+    ended = sorted(
+        (fate for fate in told.fates if fate["outcome"] != "returned"), key=lambda fate: _distance(fate, order)
+    )
     full = exceptions_of(entry)
     return Case(
         record=told,
         explanation=explanation,
         question=_question(told, explanation, masked),
         exceptions=tuple(words for name, words in EXCEPTIONS.items() if name in full),
-        funnel=tuple(_funnel(entry)),
+        stages=stages,
         chunks=tuple(_chunks(record, told, explanation, masked, operator=operator)) if is_search else (),
         fates=tuple(map(_fate, ended[:_MOST_FATES])),
         more_fates=max(len(ended) - _MOST_FATES, 0),
@@ -191,9 +182,9 @@ def _question(told: RecordResponse, explanation: Explanation | None, mask: Mask 
     return None if asked is None else str(asked) if mask is None else mask(str(asked))
 
 
-def _funnel(entry: Mapping[str, Any]) -> Iterator[Step]:
+def _stages(entry: Mapping[str, Any]) -> Iterator[ExplainedStage]:
     for name, (entered, left) in ((entry.get("counts") or {}).get("stages") or {}).items():
-        yield Step(STAGES.get(name, name), entered, left)
+        yield ExplainedStage(name=name, entered=entered, left=left)
 
 
 def _chunks(
@@ -218,11 +209,11 @@ def _texts(record: OwnedRecord) -> dict[tuple[str, str], str]:
     return {(each.source_id, each.chunk_id): each.chunk.content for each in shown if each.chunk is not None}
 
 
-def _distance(fate: Mapping[str, Any]) -> tuple[bool, int, float]:
+def _distance(fate: Mapping[str, Any], order: Mapping[str, int]) -> tuple[bool, int, float]:
     """Order candidates that came furthest first, and merged ones last."""
     value = fate.get("value")
     number = value if isinstance(value, int | float) else 0.0
-    place = list(STAGES).index(fate["stage"]) if fate.get("stage") in STAGES else -1
+    place = order.get(fate.get("stage", ""), -1)
     return fate["outcome"] == "merged", -place, number if fate.get("reason") == "beyond_top_k" else -number
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urlencode
 
+from context_engine.apps.web.addresses import with_query
 from context_engine.audit.ledger.look_up import Criteria, MentionCriteria, RecordRow
 from context_engine.audit.ledger.newest import (
     Wanted,
@@ -97,8 +97,7 @@ class Filters:
         """Return the address of the list with some filters changed, on its first page unless `before` is given."""
         changed = replace(self, **{"before": None, **changes})
         values = {each.name: getattr(changed, each.name) for each in fields(changed)}
-        query = urlencode({name: str(value) for name, value in values.items() if value not in (None, "")})
-        return f"/review?{query}" if query else "/review"
+        return with_query("/review", {name: "" if value is None else str(value) for name, value in values.items()})
 
 
 def _day(name: str, text: str) -> date | None:

@@ -9,14 +9,15 @@ from urllib.parse import parse_qs, quote
 from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.service import service_of
+from context_engine.apps.web.addresses import document_address, search_address
+from context_engine.apps.web.funnel import funnel_bars
 from context_engine.apps.web.rendering import Page, html_response, respond
-from context_engine.apps.web.review.case import case_of, standing_of
-from context_engine.apps.web.review.checks import DRIFT_S, Finding, drift_now, replay_now, why_now
+from context_engine.apps.web.review.case import Case, case_of, standing_of
+from context_engine.apps.web.review.checks import Finding, drift_now, replay_now, why_now
 from context_engine.apps.web.review.documents import document_of
 from context_engine.apps.web.review.integrity import integrity_of
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
 from context_engine.apps.web.review.state import Reviewed, Reviews
-from context_engine.apps.web.svg import funnel
 from context_engine.audit.review.overview import EXCEPTIONS
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
 from context_engine.service.callers import Authenticated
@@ -167,10 +168,10 @@ def _case(reviews: Reviews, deployment: Deployment, caller: Authenticated, recor
     return Page("review/case.html", {**_ACTIVE, **case_values(case, record), "finding": finding, "replayed": replayed})
 
 
-def case_values(case: Any, record: OwnedRecord) -> dict[str, Any]:
+def case_values(case: Case, record: OwnedRecord) -> dict[str, Any]:
     """Return what the template of a case reads, without the results of checks."""
-    picture = funnel(case.funnel, "How many candidates were left after each stage")
-    return {"case": case, "standing": standing_of(record), "funnel": picture, "drift_s": DRIFT_S}
+    links = {"document_address": document_address, "search_address": search_address}
+    return {"case": case, "standing": standing_of(record), "funnel": funnel_bars(case.stages), **links}
 
 
 def _reviews(request: Request) -> Reviews:

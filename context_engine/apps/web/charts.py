@@ -17,14 +17,6 @@ _TOP: Final = 20
 _BASE: Final = 126
 
 
-class Step(NamedTuple):
-    """A stage of a funnel: how many entered and how many were left."""
-
-    label: str
-    entered: int
-    left: int
-
-
 class Column(NamedTuple):
     """A column of a chart: `part` of `value` is drawn in another colour."""
 
@@ -46,28 +38,10 @@ class Bar(NamedTuple):
     kind: str = "fill"
 
 
-def funnel(steps: Sequence[Step], title: str) -> Markup:
-    """Return a funnel; steps that drop nothing are left out, except the first and the last."""
-    if not steps:
-        return Markup("")
-    kept = [step for place, step in enumerate(steps) if place in (0, len(steps) - 1) or step.entered > step.left]
-    bars = [Bar(step.label, step.left, f"{step.left:,}{_lost(step)}") for step in kept]
-    told = "; ".join(f"{step.label}: {step.left} of {step.entered}" for step in kept)
-    return bars_chart(bars, title, told)
-
-
-def _lost(step: Step) -> str:
-    return f"  −{step.entered - step.left:,}" if step.entered > step.left else ""
-
-
-def bars_chart(bars: Sequence[Bar], title: str, told: str = "") -> Markup:
-    """Return horizontal bars from 0.
-
-    Args:
-        told: the figures in words; "": each label with its number.
-    """
+def bars_chart(bars: Sequence[Bar], title: str) -> Markup:
+    """Return horizontal bars from 0."""
     most = max((bar.value for bar in bars), default=0) or 1
-    told = told or "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
+    told = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
     rows = (part for place, bar in enumerate(bars) for part in _bar(bar, place * _ROW, most))
     return _svg(len(bars) * _ROW, title, told, rows)
 
