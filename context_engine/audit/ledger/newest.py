@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, literal, select, tuple_
+from sqlalchemy import ColumnElement, Connection, case, func, literal, select, tuple_
 
 from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.database import parts
@@ -109,7 +109,13 @@ def naming_newest_first(ledger: Ledger, chunks: MentionCriteria, before: int | N
 
 
 class Use(NamedTuple):
-    """A chunk in a record: the record by its index, its caller, the chunk's version and fate."""
+    """A version of a document in a record.
+
+    Attributes:
+        record: its index.
+        version: of the document.
+        fate: the most visible one: returned, merged or dropped.
+    """
 
     record: int
     caller: str | None
@@ -117,20 +123,25 @@ class Use(NamedTuple):
     fate: str
 
 
+_VISIBLE: Final = ("returned", "merged", "dropped")
+_PLACE: Final = case({FATES.index(fate): place for place, fate in enumerate(_VISIBLE)}, value=mention.c.fate, else_=9)
+
+
 def uses_newest_first(ledger: Ledger, chunks: MentionCriteria, wanted: Wanted) -> Iterator[Use]:
-    """Yield the chunks that records name, those of the newest records first.
+    """Yield the versions of the chunks that records name, those of the newest records first.
 
     Args:
         chunks: its hash and its fates are ignored.
         wanted: conditions on the records.
     """
-    columns = (record.c.idx, record.c.caller, chunk.c.document_version, mention.c.fate)
+    columns = (mention.c.idx, record.c.caller, chunk.c.document_version)
     joined = mention.join(chunk, chunk.c.id == mention.c.chunk).join(record, record.c.idx == mention.c.idx)
+    grouped = select(*columns, func.min(_PLACE)).select_from(joined).group_by(*columns)
     for here in _tiles_newest_first(ledger):
-        statement = select(*columns).select_from(joined).where(naming(here, *_named(chunks)), *wanted.conditions())
+        statement = grouped.where(naming(here, *_named(chunks)), *wanted.conditions())
         with ledger.database.connect() as connection:
-            rows = connection.execute(statement.order_by(record.c.idx.desc())).all()
-        yield from (Use(*row[:-1], FATES[row[-1]] if row[-1] < len(FATES) else "") for row in rows)
+            rows = connection.execute(statement.order_by(mention.c.idx.desc())).all()
+        yield from (Use(*row[:-1], _VISIBLE[row[-1]] if row[-1] < len(_VISIBLE) else "") for row in rows)
 
 
 def mentions_in(ledger: Ledger, chunks: MentionCriteria, indices: Collection[int]) -> Iterator[ChunkMention]:

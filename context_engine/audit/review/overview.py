@@ -110,10 +110,10 @@ class Overview:
         try:
             end = ledger.size if most is None else min(ledger.size, self._next + most)
             for stored in ledger.entries(max(self._next, ledger.minimum_index), end):
-                entry = None if stored.entry is None else _complete(stored.entry, ledger)
+                read = None if stored.entry is None else _read(stored.entry, ledger)
                 with self._lock:
-                    if entry is not None and stored.index is not None:
-                        self._note(entry, stored.index)
+                    if read is not None and stored.index is not None:
+                        self._note(*read, stored.index)
                     self._next = (stored.index or 0) + 1
             self._next = max(self._next, end)
         finally:
@@ -144,8 +144,7 @@ class Overview:
         with self._lock:
             return {name: list(times) for name, times in sorted(self._calls.items())}
 
-    def _note(self, entry: Mapping[str, Any], index: int) -> None:
-        apply = exceptions_of(entry)
+    def _note(self, entry: Mapping[str, Any], apply: frozenset[str], index: int) -> None:
         for name in apply:
             self._indices[name].append(index)
         if entry.get("kind") != "search":
@@ -161,15 +160,14 @@ class Overview:
             times.append(float(source["ms"]))
 
 
-def _complete(data: bytes, ledger: Ledger) -> dict[str, Any] | None:
-    """Return an entry with the lists that were cut from it; None if it is damaged."""
+def _read(data: bytes, ledger: Ledger) -> tuple[Mapping[str, Any], frozenset[str]] | None:
+    """Return an entry, with the lists that were cut from it, and its exceptions; None if it is damaged."""
     try:
         entry = json.loads(data)
         digest = entry.get("addenda", {}).get(_ACCOUNT) if entry.get("more") else None
         if digest is not None:
             cut = fetch(ledger, [bytes.fromhex(digest)], entry["id"])
             entry |= {} if not cut else read_json(next(iter(cut.values())))
-        exceptions_of(entry)
+        return entry, exceptions_of(entry)
     except (ValueError, KeyError, TypeError, AttributeError, Unreadable, LedgerCorrupt):
         return None
-    return dict(entry)

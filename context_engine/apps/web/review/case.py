@@ -97,6 +97,7 @@ class Case:
         stages: the candidates before and after each stage.
         more_fates: number of candidates that are not shown and not listed here.
         settings: name, value and origin of those that differ from the default.
+        problem: why a part of the record cannot be read, although nothing says that it was erased; "" if all can.
     """
 
     record: RecordResponse
@@ -109,7 +110,7 @@ class Case:
     more_fates: int
     settings: tuple[tuple[str, Any, str], ...]
     answers: tuple[CaseAnswer, ...]
-    operator: bool
+    problem: str = ""
 
     @property
     def entry(self) -> Mapping[str, Any]:
@@ -147,7 +148,13 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
     told = described(record, operator=operator)
     entry = told.entry
     is_search = entry["kind"] in SEARCHES
-    explanation = explained(record, mask=mask, demo=demo, compared=False) if is_search else None
+    explanation, texts, problem = None, {}, ""
+    try:
+        if is_search:
+            explanation = explained(record, mask=mask, demo=demo, compared=False)
+            texts = _texts(record) if operator else {}
+    except LedgerCorrupt as error:
+        problem = str(error)
     masked = mask if mask is not None and _setting(told, "mask_contexts") else None
     stages = tuple(_stages(entry))
     order = {stage.name: place for place, stage in enumerate(stages)}
@@ -161,12 +168,12 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
         question=_question(told, explanation, masked),
         exceptions=tuple(words for name, words in EXCEPTIONS.items() if name in full),
         stages=stages,
-        chunks=tuple(_chunks(record, told, explanation, masked, operator=operator)) if is_search else (),
+        chunks=tuple(_chunks(told, explanation, texts, masked)) if is_search else (),
         fates=tuple(map(_fate, ended[:_MOST_FATES])),
         more_fates=max(len(ended) - _MOST_FATES, 0),
         settings=tuple(_settings(told)),
         answers=tuple(_answers(record, told, masked)),
-        operator=operator,
+        problem=problem,
     )
 
 
@@ -188,9 +195,11 @@ def _stages(entry: Mapping[str, Any]) -> Iterator[ExplainedStage]:
 
 
 def _chunks(
-    record: OwnedRecord, told: RecordResponse, explanation: Explanation | None, mask: Mask | None, *, operator: bool
+    told: RecordResponse,
+    explanation: Explanation | None,
+    texts: Mapping[tuple[str, str], str],
+    mask: Mask | None,
 ) -> Iterator[CaseChunk]:
-    texts = _texts(record) if operator else {}
     ranked = {} if explanation is None else {(chunk.namespace, chunk.chunk_id): chunk for chunk in explanation.shown}
     for rank, listed in enumerate(told.entry.get("chunks", ()), 1):
         key = (listed["source"], listed["chunk"])

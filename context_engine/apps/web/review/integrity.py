@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, select
 
 from context_engine.audit.formats.checkpoint import parse_note
 from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.ledger.look_up import Criteria
+from context_engine.audit.ledger.newest import Wanted, entries_of, newest_rows
 from context_engine.audit.ledger.schema import erasure
 from context_engine.audit.record.entry import read_entry
 from context_engine.wiring.audit_report import audit_notices
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.read import StoredCheckpoint
     from context_engine.wiring.setup import Setup
 
-_CHECKPOINTS = 50
+_MOST: Final = 50
+_KINDS: Final = ("key", "pruning", "loss", "erasure")
 
 
 class ShownCheckpoint(NamedTuple):
@@ -65,8 +67,8 @@ def integrity_of(ledger: Ledger, setup: Setup) -> Integrity:
         AuditError: the ledger cannot be read.
     """
     ledger.integrate()
-    checkpoints = tuple(_shown(each) for each in reversed(ledger.checkpoints(newest=_CHECKPOINTS)))
-    size, keyring = ledger.size, ledger.keyring
+    checkpoints = tuple(_shown(each) for each in reversed(ledger.checkpoints(newest=_MOST)))
+    size, keyring, about = ledger.size, ledger.keyring, _about_the_log(ledger)
     with ledger.database.connect() as connection:
         erased = int(connection.scalar(select(func.count()).select_from(erasure)) or 0)
     return Integrity(
@@ -77,10 +79,10 @@ def integrity_of(ledger: Ledger, setup: Setup) -> Integrity:
         checkpoints=checkpoints,
         uncovered=size - (checkpoints[0].size if checkpoints else 0),
         key=None if keyring is None else f"{keyring.current.name} {keyring.key_id}",
-        keys=_entries(ledger, "key"),
-        prunings=_entries(ledger, "pruning"),
-        losses=_entries(ledger, "loss"),
-        erasures=_entries(ledger, "erasure"),
+        keys=about["key"],
+        prunings=about["pruning"],
+        losses=about["loss"],
+        erasures=about["erasure"],
         erased=erased,
         notices=tuple(notice.message for notice in audit_notices(setup)),
     )
@@ -94,7 +96,10 @@ def _shown(checkpoint: StoredCheckpoint) -> ShownCheckpoint:
     return ShownCheckpoint(checkpoint.size, checkpoint.written, signers)
 
 
-def _entries(ledger: Ledger, kind: str) -> tuple[dict[str, Any], ...]:
-    rows = ledger.rows(Criteria(kind=kind, limit=_CHECKPOINTS))
-    stored = (ledger.entry_at(row.index) for row in rows)
-    return tuple(read_entry(each.entry) for each in stored if each is not None and each.entry is not None)
+def _about_the_log(ledger: Ledger) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return the newest entries of the log about itself, by kind."""
+    rows = newest_rows(ledger, Wanted(criteria=Criteria(), kinds=_KINDS), _MOST)
+    with ledger.database.connect() as connection:
+        stored = entries_of(connection, [row.index for row in rows])
+    read = [read_entry(stored[row.index]) for row in rows if row.index in stored]
+    return {kind: tuple(entry for entry in read if entry["kind"] == kind) for kind in _KINDS}

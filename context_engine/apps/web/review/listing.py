@@ -132,13 +132,14 @@ class Listing:
     """A page of the list.
 
     Attributes:
-        exceptions: name, words and number of the records with each exception, within the other filters.
+        exceptions: name, words and number of the records with each exception, within the other filters; the number is
+            None where a document is chosen, because counting would take too long.
         counted, size: how many records of the log are counted in them, and how many there are.
         more: the address of the next page; None if this is the last.
     """
 
     records: tuple[ListedRecord, ...]
-    exceptions: tuple[tuple[str, str, int], ...]
+    exceptions: tuple[tuple[str, str, int | None], ...]
     counted: int
     size: int
     more: str | None
@@ -209,18 +210,19 @@ def _excepted(reviewed: Reviewed, exception: str, before: int | None) -> Iterato
 
 def _counts(
     ledger: Ledger, reviewed: Reviewed, wanted: Wanted, filters: Filters, names: Mapping[str, str], *, everybody: bool
-) -> tuple[tuple[str, str, int], ...]:
-    """Return the number of records with each exception, within all other filters."""
+) -> tuple[tuple[str, str, int | None], ...]:
+    """Return the number of records with each exception, within all other filters but a document's."""
     others = replace(filters, exception="", before=None)
-    every = {**names, DIFFERS: "Replay differs"}
+    every = {**names, DIFFERS: "Replay differs"} if reviewed.differing() else names
+    if others.document:
+        return tuple((name, words, None) for name, words in every.items())
     if everybody and others in (Filters(), Filters(kind="everything")):
         numbers = {name: reviewed.overview.count(name) for name in names} | {DIFFERS: len(reviewed.differing())}
-    else:
-        kept = matching(ledger, wanted)
-        if (named := _among(ledger, reviewed, others, None)) is not None:
-            kept &= set(named)
-        numbers = {name: sum(index in kept for index in _excepted(reviewed, name, None)) for name in every}
-    return tuple((name, words, numbers[name]) for name, words in every.items() if name != DIFFERS or numbers[name])
+        return tuple((name, words, numbers[name]) for name, words in every.items())
+    kept = matching(ledger, wanted)
+    return tuple(
+        (name, words, sum(index in kept for index in _excepted(reviewed, name, None))) for name, words in every.items()
+    )
 
 
 def _listed(
