@@ -177,3 +177,10 @@ collect
 
 # Templates of the pages read these.
 is_marked
+p95_ms
+more_fates
+headline
+uncovered
+erasures
+narrowed
+finished
