@@ -19,6 +19,7 @@ OTHERWISE_TESTED = {
     "chat-models.md",
     "mcp.md",
     "pages.md",
+    "pages-review.md",
     "postgres.md",
     "rag-api.md",
     "service.md",

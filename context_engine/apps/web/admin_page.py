@@ -10,7 +10,8 @@ from context_engine import __version__
 from context_engine.apps.server.service import Service, service_of
 from context_engine.apps.web.admin_figures import matrix_of, searches_of, source_lines, today
 from context_engine.apps.web.charts import Bar, Column, bars_chart, columns
-from context_engine.apps.web.rendering import TIERS, Page, respond
+from context_engine.apps.web.rendering import Page, respond
+from context_engine.apps.web.result_words import TIERS
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import AuditError, AuditOff, NotPermitted
 from context_engine.service.callers import Authenticated

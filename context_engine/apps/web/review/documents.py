@@ -15,7 +15,7 @@ from context_engine.service.records import own_pseudonyms
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-_MOST_SHOWN: Final = 200
+_MOST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
