@@ -187,3 +187,10 @@ get_completions
 
 # Templates of the pages read these.
 is_marked
+p95_ms
+more_fates
+headline
+uncovered
+erasures
+narrowed
+finished

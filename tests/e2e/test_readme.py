@@ -20,6 +20,7 @@ OTHERWISE_TESTED = {
     "mcp.md",
     "observability.md",
     "pages.md",
+    "pages-review.md",
     "postgres.md",
     "rag-api.md",
     "service.md",

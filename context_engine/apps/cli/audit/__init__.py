@@ -19,6 +19,7 @@ audit = LazyGroup(
         "prune": ("audit.removal:prune", "Remove the oldest records as retention allows."),
         "rehearse": ("audit.rehearse:rehearse", "Ask recorded questions under a draft: which answers change?"),
         "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
+        "report": ("audit.report:report", "Write one case as a single file."),
         "show": ("audit.show:show", "Show everything that was recorded under an id."),
         "stats": ("audit.records:stats", "Count records by kind, domain, outcome and day."),
         "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),
