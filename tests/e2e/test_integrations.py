@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from context_engine.errors import InvalidRequest
 from .serving import TOKEN, served
 
 pytestmark = pytest.mark.slow
+GUIDE = (Path(__file__).resolve().parents[2] / "docs/guides/integrations.md").read_text("utf-8")
 QUESTION = "What is the hotel limit?"
 LIMIT = "city limit"
 WEB = "How many days after a journey may expense claims be submitted?"
@@ -34,7 +36,10 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not any(map(find_spec, ("langchain_core", "llama_index", "haystack"))):
         pytest.skip("no framework is installed")
     folder = tmp_path_factory.mktemp("integrations")
-    for command in (["init", "bank"], ["ingest", "bank/documents", "--domain", "HANDBOOK", "--config-dir", "bank"]):
+    for command in (
+        ["init", "my-bank"],
+        ["ingest", "my-bank/documents", "--domain", "HANDBOOK", "--config-dir", "my-bank"],
+    ):
         subprocess.run(
             [sys.executable, "-m", "context_engine", *command],
             cwd=folder,
@@ -48,11 +53,11 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=["in process", "server"])
 def knowledge(request: pytest.FixtureRequest, bank: Path) -> Iterator[Knowledge]:
     if request.param == "in process":
-        here = InProcess(bank / "bank", data_dir=bank / "data")
+        here = InProcess(bank / "my-bank", data_dir=bank / "data")
         yield here
         here.close()
         return
-    with served(bank / "bank", CONTEXT_ENGINE_DATA_DIR=str(bank / "data")) as service:
+    with served(bank / "my-bank", CONTEXT_ENGINE_DATA_DIR=str(bank / "data")) as service:
         there = Server(f"http://127.0.0.1:{service.port}", TOKEN)
         yield there
         there.close()
@@ -159,7 +164,7 @@ def test_haystack(knowledge: Knowledge, bank: Path, monkeypatch: pytest.MonkeyPa
         token = Secret.from_env_var("BANK_SEARCH_TOKEN")
         where: dict[str, Any] = {"server_url": knowledge.server_url, "token": token}
     else:
-        where = {"config_dir": str(bank / "bank")}
+        where = {"config_dir": str(bank / "my-bank")}
 
     pipeline = Pipeline()
     pipeline.add_component("retriever", ContextEngineRetriever(**where, domain="HANDBOOK", top_k=3))
@@ -185,3 +190,30 @@ def test_haystack(knowledge: Knowledge, bank: Path, monkeypatch: pytest.MonkeyPa
     assert TOKEN not in written
     again = Pipeline.loads(written, allowed_modules=["context_engine.apps.integrations.haystack"])
     assert LIMIT in again.run(asked)["prompt"]["prompt"] and again.dumps() == written
+
+
+BLOCKS = dict(re.findall(r"^<!-- ([\w-]+) -->\n```python\n(.*?)^```$", GUIDE, flags=re.M | re.S))
+NEEDED = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
+
+
+@pytest.mark.parametrize("name", sorted(NEEDED))
+def test_the_program_of_the_guide_runs(
+    name: str, bank: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip(NEEDED[name])
+    monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(bank / "data"))
+    monkeypatch.chdir(bank)
+    exec(compile(BLOCKS[name], f"integrations.md, {name}", "exec"), {})
+    assert LIMIT in capsys.readouterr().out
+
+
+def test_the_program_of_the_guide_over_a_server_runs(
+    bank: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("langchain_core")
+    monkeypatch.setenv("BANK_SEARCH_TOKEN", TOKEN)
+    with served(bank / "my-bank", CONTEXT_ENGINE_DATA_DIR=str(bank / "data")) as service:
+        program = BLOCKS["server"].replace("127.0.0.1:8080", f"127.0.0.1:{service.port}")
+        exec(compile(program, "integrations.md, server", "exec"), {})
+    assert int(capsys.readouterr().out) >= 1
+    assert set(BLOCKS) == {*NEEDED, "server"}

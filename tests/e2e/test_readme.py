@@ -17,6 +17,7 @@ README, ANALYST = ROOT / "README.md", ROOT / "docs/guides/analyst.md"
 OTHERWISE_TESTED = {
     "answer-contract.md",
     "chat-models.md",
+    "integrations.md",
     "mcp.md",
     "observability.md",
     "pages.md",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from context_engine.apps.integrations.knowledge import InProcess, Knowledge, Server
-from context_engine.apps.integrations.passages import TOLD_TO_MODELS, NoPassages, Passage, Questions, SourcesMissing
+from context_engine.apps.integrations.passages import NoPassages, Passage, Questions, SourcesMissing
 from context_engine.errors import MissingExtra
 
 try:
@@ -73,7 +73,7 @@ class ContextEngineRetriever(BaseRetriever):
 
 
 def _node(passage: Passage) -> NodeWithScore:
-    hidden = [name for name in passage.metadata if name not in TOLD_TO_MODELS]
+    hidden = [name for name in passage.metadata if name not in passage.told_to_models]
     node = TextNode(
         id_=passage.id,
         text=passage.text,

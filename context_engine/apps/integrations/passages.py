@@ -30,8 +30,8 @@ _OF_EXTRA: Final = (
     *("effective_from", "effective_to", "superseded_by", "also_in", "content_sha256"),
 )
 _OF_PLACE: Final = ("page", "page_end", "line", "source_file")
-TOLD_TO_MODELS: Final = ("title", "section", "citation_label", "source_type", "page", "effective_from", "effective_to")
-"""Metadata that a model needs to cite a passage."""
+_TOLD: Final = ("citation_label", "source_type", "page")
+_TOLD_IF_TRUSTED: Final = (*_TOLD, "title", "section", "effective_from", "effective_to")
 
 
 class NoPassages(RetrievalFailed):
@@ -67,6 +67,11 @@ class Passage(NamedTuple):
     text: str
     score: float
     metadata: dict[str, Any]
+
+    @property
+    def told_to_models(self) -> tuple[str, ...]:
+        """Names of the metadata that a model needs to cite the passage; none that an untrusted document words."""
+        return _TOLD if self.metadata["trust_class"] == TrustClass.UNTRUSTED else _TOLD_IF_TRUSTED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Final, TypeVar
 
 from context_engine.core.concurrency.calls import DeadlineExceeded, done_within
@@ -58,9 +58,17 @@ class EventLoop:
 
         Raises:
             DeadlineExceeded: no result within the limit; the task is cancelled.
+            RuntimeError: this is the loop's own thread, which would wait for itself.
             Exception: of any kind; the awaitable raised it.
         """
         loop = self._running()
+        if asyncio._get_running_loop() is loop:
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()
+            raise RuntimeError(
+                "an async function called a plain one that waits for the same event loop: call that one "
+                "by asyncio.to_thread"
+            )
         future = asyncio.run_coroutine_threadsafe(_result(awaitable), loop)
         if seconds is None or done_within(future, seconds):
             return future.result()

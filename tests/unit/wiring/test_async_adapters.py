@@ -17,12 +17,14 @@ from context_engine.core.models import (
     Score,
     ScoreKind,
     SearchRequest,
+    Settings,
     SourceAnswer,
     SourceSpec,
 )
 from context_engine.errors import AllSourcesFailed, InvalidRequest
 from context_engine.rag import retrieve
 from context_engine.testing.fakes import FakeEmbedder
+from context_engine.wiring.build import build_engine
 
 ROWS = [
     {"content": "The committee approves the limit.", "chunk_id": "a", "relevance_score": 0.9},
@@ -154,3 +156,13 @@ def test_an_async_embedder_gives_the_same_vectors():
     assert (asynchronous.model_id, asynchronous.dimension) == (plain.model_id, plain.dimension)
     assert asynchronous.embed_query("limit") == plain.embed_query("limit")
     assert asynchronous.embed_documents(["limit", "fee"]) == plain.embed_documents(["limit", "fee"])
+
+
+class OverDicts:
+    async def rerank(self, _query, chunks):
+        return list(reversed(chunks))
+
+
+def test_a_class_over_chunk_dicts_is_taken_where_a_reranker_is_passed():
+    with build_engine(reranker=OverDicts, recorded=False) as engine:
+        assert engine.reranker_name(Settings()) == "OverDicts"

@@ -171,6 +171,7 @@ def test_a_passage_has_flat_metadata_that_is_json_and_the_whole_tag():
 def test_untrusted_text_is_fenced_and_cannot_close_the_fence():
     trusted, web = Questions().passages(answer(chunks=[CHUNK, WEB]), nonce=lambda: "abcdef")
     assert trusted.text == CHUNK["content"]
+    assert "title" in trusted.told_to_models and "title" not in web.told_to_models
     assert web.text.startswith("<<<untrusted abcdef\n") and web.text.endswith("\nabcdef>>>")
     assert parse_fences(web.text, "abcdef") == [WEB["content"]]
     assert Questions(fence_untrusted=False).passages(answer(chunks=[WEB]))[0].text == WEB["content"]

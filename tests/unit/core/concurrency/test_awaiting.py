@@ -117,6 +117,19 @@ def test_a_loop_that_a_function_blocks_is_left_behind(monkeypatch):
     released.set()
 
 
+def test_an_async_function_that_would_wait_for_its_own_loop_is_told_so():
+    async def outer():
+        return awaited(doubled(1))
+
+    async def beside():
+        return await asyncio.to_thread(awaited, doubled(1))
+
+    with pytest.raises(RuntimeError, match=r"asyncio\.to_thread"):
+        awaited(outer())
+    assert awaited(beside()) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_gets_a_loop_of_its_own():
     assert awaited(doubled(1)) == 2
     child = os.fork()
