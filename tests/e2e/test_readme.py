@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README, ANALYST = ROOT / "README.md", ROOT / "docs/guides/analyst.md"
 OTHERWISE_TESTED = {
     "answer-contract.md",
+    "cache.md",
     "chat-models.md",
     "integrations.md",
     "mcp.md",

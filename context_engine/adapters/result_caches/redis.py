@@ -13,6 +13,7 @@ import logging
 import secrets
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
@@ -20,7 +21,6 @@ from urllib.parse import parse_qsl, urlsplit
 from context_engine.audit.record.parts import load_result, save_result
 from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.calls import DeadlineCaller
-from context_engine.core.engine import recompute
 from context_engine.core.models import Classification, KeptSearch, WithheldChunk
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra, StoreError
@@ -148,6 +148,7 @@ class _Seal:
 def _packed(kept: KeptSearch) -> bytes:
     saved = {
         "result": save_result(kept.result, code_version=""),
+        "recalled": [chunk.recalled for chunk in kept.result.chunks],
         "withheld": [list(chunk) for chunk in kept.withheld],
         "until": kept.until.isoformat(),
     }
@@ -155,10 +156,12 @@ def _packed(kept: KeptSearch) -> bytes:
 
 
 def _unpacked(data: bytes) -> KeptSearch:
-    """Return what was packed. Stage 2 is computed again, as in a replay: a saved result lacks what follows from it."""
+    """Return what was packed; the relevance of stage 1 stands beside the result, because no record holds it."""
     saved = json.loads(zlib.decompressobj().decompress(data, _MOST_PLAIN).decode("utf-8", "surrogatepass"))
+    result = load_result(saved["result"])
+    pairs = zip(result.chunks, saved["recalled"], strict=True)
     return KeptSearch(
-        recompute(load_result(saved["result"])),
+        replace(result, chunks=tuple(replace(chunk, recalled=recalled) for chunk, recalled in pairs)),
         tuple(WithheldChunk(source, chunk, Classification(name)) for source, chunk, name in saved["withheld"]),
         datetime.fromisoformat(saved["until"]),
     )

@@ -25,7 +25,9 @@ def setup_in(folder: Path, *, address: str = "https://dify.bank.example", **env:
     (folder / "config").mkdir(exist_ok=True)
     connections = {"bank": {"base_url": address, "api_key": "${KEY}"}}
     (folder / "config/connections.yaml").write_text(json.dumps(connections))
-    return load_setup(config_dir=folder, env={"HOME": str(folder), "KEY": "k", **env}, cwd=folder)
+    return load_setup(
+        config_dir=folder, env={"HOME": str(folder), "KEY": "fictitious-key-of-dify-1", **env}, cwd=folder
+    )
 
 
 def names_of(setup: Setup) -> Any:
@@ -38,6 +40,14 @@ def test_without_an_address_answers_are_kept_in_the_process(tmp_path):
     cache = open_result_cache(setup_in(tmp_path, CONTEXT_ENGINE_CACHE_MEMORY_MB="3"), SystemClock())
     assert isinstance(cache, MemoryCache)
     assert cache._most_bytes == 3 * 2**20
+
+
+def test_the_settings_of_the_guide_are_valid(tmp_path):
+    guide = Path(__file__).parents[3].joinpath("docs/guides/cache.md").read_text(encoding="utf-8")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/rag-pipeline.json").write_text(guide.partition("```json\n")[2].partition("```")[0])
+    values = load_setup(config_dir=tmp_path, env={"HOME": str(tmp_path)}, cwd=tmp_path).resolver.base().values
+    assert (values.cache_ttl_s, values.cache_unversioned_ttl_s, values.cache_memory_mb) == (300, 30, 128)
 
 
 def test_address_and_key_come_from_variables_or_files_and_are_hidden(tmp_path):
@@ -67,7 +77,7 @@ def test_an_unusable_address_is_refused_by_its_name(tmp_path):
 def test_only_processes_that_reach_the_same_servers_share_answers(tmp_path):
     pytest.importorskip("redis", reason="the extra 'redis'")
     here = names_of(setup_in(tmp_path, **SHARED))
-    assert names_of(setup_in(tmp_path, **{**SHARED, "KEY": "another key"})) == here
+    assert names_of(setup_in(tmp_path, **{**SHARED, "KEY": "fictitious-key-of-dify-2"})) == here
     assert names_of(setup_in(tmp_path, address="https://test.bank.example", **SHARED)) != here
 
 

@@ -232,14 +232,15 @@ class PostgresStore:
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
-        """Return the version of the store (`Versioned`); "" for a caller who may not read all of it.
+        """Return the version of the store (`Versioned`); "" for some callers, and if a standby may answer.
 
-        The commits of all access classes are counted together, and such a caller must not learn of those of others.
+        The commits of all access classes are counted together, and a caller who may not read all of them must not learn
+        of the others. A standby may answer with less than the server has that was asked for the version.
 
         Raises:
             SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
         """
-        if access is not None:
+        if access is not None or self._servers.address.read_from == "standby":
             return ""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)

@@ -28,7 +28,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.errors import RerankerError, SourceUnavailable, StoreError
-from context_engine.testing.fakes import ScriptedSource
+from context_engine.testing.fakes import FakeReranker, ScriptedSource
 
 MORNING = datetime(2026, 3, 2, 10, tzinfo=UTC)
 TIMELESS = {"search_id", "request_id", "caller", "now", "notices", "warnings", "stages", "sources", "chunks"}
@@ -319,6 +319,16 @@ def test_a_change_of_the_rules_takes_effect_at_once(make_engine, chunk_of):
     assert world.ask().cache_age_s == 0
     rules.version = 2
     assert world.ask().cache_age_s is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"domain_fields": {"glossary": {"SOP": ["procedure"]}}}, {"reranker": FakeReranker({})}]
+)
+def test_engines_that_share_a_cache_share_no_answer_across_domains_and_models(make_engine, chunk_of, other):
+    cache, chunks = MemoryCache(2**20), [chunk_of("a", 0.9)]
+    World(make_engine, chunks, cache=cache).ask()
+    assert World(make_engine, chunks, cache=cache).ask().cache_age_s == 0
+    assert World(make_engine, chunks, cache=cache, **other).ask().cache_age_s is None
 
 
 def test_a_result_from_a_cache_of_others_that_is_too_old_is_not_used(world):
