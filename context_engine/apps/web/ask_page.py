@@ -32,7 +32,7 @@ _MOST_QUESTION: Final = 10_000
 _EXAMPLES: Final = (
     ("NPA", "notional threshold for a material change"),
     ("ORM", "time limit for reporting a Severe event to the regulator"),
-    ("NPA", "How many years do I have to keep proposals, assessments and sign-offs?"),
+    ("DESK", "single-issuer concentration limit of the Rates desk"),
 )
 """Domains and questions that the demo bank answers."""
 
@@ -157,7 +157,7 @@ def _answered(
         "search": search_view(deployment, answer.result),
         "answer": answer_view(answer),
         "asked": answer.asked,
-        "is_unclear": needs_subject(answer.result.query),
+        "is_unclear": answer.refusal is not None and needs_subject(answer.result.query),
         "comparison": comparison,
         "reasons": {} if comparison is None else _reasons(comparison),
         "past": past,

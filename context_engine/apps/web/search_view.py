@@ -11,7 +11,7 @@ from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address
 from context_engine.apps.web.funnel import FunnelBar, funnel_bars
-from context_engine.apps.web.naming import chunk_name, document_name, heading, location
+from context_engine.apps.web.naming import document_name, heading, location
 from context_engine.apps.web.result_words import (
     BARS,
     DECISIONS,
@@ -41,15 +41,17 @@ class QuoteLink(NamedTuple):
     Attributes:
         label: of the passage, such as [1].
         name: of the passage, such as NPA-SOP-001 v3.2 §4.
+        title: of its document; "" if the name includes it.
         address: of the document, with the quote marked; "" if the passage is unknown.
         tier: of the passage's source; None if the passage is unknown.
         untrusted: whether its source is unverified.
     """
 
     label: str
-    name: str
     text: str
-    address: str
+    name: str = ""
+    title: str = ""
+    address: str = ""
     tier: int | None = None
     untrusted: bool = False
 
@@ -269,9 +271,10 @@ def _recorded_sentence(sentence: Mapping[str, Any], chunks: Mapping[Key, RankedC
 
 def _link(label: str, text: str, chunk: RankedChunk | None) -> QuoteLink:
     if chunk is None:
-        return QuoteLink(label, "", text, "")
-    name, address = chunk_name(chunk.chunk, chunk.chunk_id), passage_address(chunk, text)
-    return QuoteLink(label, name, text, address, chunk.authority_tier, chunk.trust_class is TrustClass.UNTRUSTED)
+        return QuoteLink(label, text)
+    name, title = document_name(chunk.chunk, chunk.chunk_id)
+    untrusted = chunk.trust_class is TrustClass.UNTRUSTED
+    return QuoteLink(label, text, name, title, passage_address(chunk, text), chunk.authority_tier, untrusted)
 
 
 def _by_key(result: SearchResult) -> dict[Key, RankedChunk]:

@@ -64,7 +64,7 @@ def test_an_answer_is_judged_in_a_file_of_its_own(bank):
 def test_a_question_that_the_ledger_hides_is_not_written(bank, form):
     result = searched(bank, CLERK)
     hidden = result.settings.values.model_copy(update={"audit_query": form})
-    result = replace(result, settings=result.settings._replace(values=hidden))
+    result = replace(result, settings=result.settings.model_copy(update={"values": hidden}))
     chunk = result.chunks[0]
     judge_passage(bank, caller(CLERK), result, (chunk.source_id, chunk.chunk_id), "up", NOW)
     judge_answer(bank, caller(CLERK), result, "", "up", NOW)

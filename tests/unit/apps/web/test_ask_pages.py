@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from context_engine.answer.asking import answered
+from context_engine.answer.contract import AnswerRequest
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
+from context_engine.apps.web import ask_page
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Principal
@@ -129,6 +132,20 @@ def test_a_follow_up_carries_the_questions_before(client):
     assert QUESTION in html
     assert thread == [first, search_id(html)]
     assert QUESTION not in get(client, "/", CHAIR, domain="ORM", q="What is an incident?", thread=first).text
+
+
+def test_a_model_is_given_the_questions_before(client, monkeypatch):
+    histories: list[list[str]] = []
+
+    def watched(deployment: Deployment, asked: AnswerRequest, **options: Any) -> Any:
+        histories.append([turn.content for turn in asked.history])
+        return answered(deployment, asked, **options)
+
+    monkeypatch.setattr(ask_page, "answered", watched)
+    first = search_id(get(client, "/", **ASKED).text)
+    get(client, "/", domain="ORM", q="And for incidents?", thread=first)
+
+    assert histories == [[], [QUESTION]]
 
 
 def test_a_question_without_a_subject_is_refused_in_words(client):
