@@ -19,7 +19,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
-    TracingSettings,
+    TelemetrySettings,
 )
 from context_engine.core.models.learnt import LearntBlend
 
@@ -280,7 +280,7 @@ class DomainSettings(
 
 
 class Settings(
-    ServerSettings, TracingSettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings
+    ServerSettings, TelemetrySettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings
 ):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
@@ -303,7 +303,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
-        "traces": TracingSettings,
+        "telemetry": TelemetrySettings,
         "server": ServerSettings,
     }
 )
@@ -326,7 +326,7 @@ _LIFETIMES: Final = {
     "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
-    "traces": "is the same for all callers",
+    "telemetry": "is the same for all callers",
     "server": "is a setting of the service",
 }
 
