@@ -56,7 +56,7 @@ _GROUPS = {
     "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
     "audit": "Of the deployment; a domain may set `audit_query` and `audit_retention_days`. Where the ledger is and "
     "what it is signed with are no settings: `CONTEXT_ENGINE_AUDIT_LEDGER`, `CONTEXT_ENGINE_AUDIT_KEY`.",
-    "traces": "Of the deployment, off unless set. Where spans are sent is no setting: the variables `OTEL_*` of "
+    "telemetry": "Of the deployment, off unless set. Where spans are sent is no setting: the variables `OTEL_*` of "
     "OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.",
     "cache": "Of the deployment. `cache_ttl_s` and `cache_unversioned_ttl_s` say which answers are kept, and for how "
     "long. The address and the key of a cache that processes share are no settings: `CONTEXT_ENGINE_CACHE_URL`, "

@@ -43,7 +43,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
-    TracingSettings,
+    TelemetrySettings,
 )
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -247,8 +247,8 @@ __all__ = [
     "Status",
     "StoredAdapter",
     "Swap",
+    "TelemetrySettings",
     "TermStatistics",
-    "TracingSettings",
     "TrustClass",
     "UnknownWord",
     "VectorAdapter",

@@ -156,7 +156,7 @@ class PrivacySettings(MaskedOutputs):
     )
 
 
-class TracingSettings(SettingsGroup):
+class TelemetrySettings(SettingsGroup):
     """What traces show of the work, by OpenTelemetry; no call, persona or domain can change it."""
 
     tracing: Flag = Field(

@@ -20,7 +20,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
-    TracingSettings,
+    TelemetrySettings,
 )
 from context_engine.core.models.learnt import LearntBlend
 
@@ -292,7 +292,7 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
-    TracingSettings,
+    TelemetrySettings,
     AuditSettings,
     PrivacySettings,
     CostSettings,
@@ -321,7 +321,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "privacy": PrivacySettings,
         "audit": AuditSettings,
         "cache": CacheSettings,
-        "traces": TracingSettings,
+        "telemetry": TelemetrySettings,
         "server": ServerSettings,
     }
 )
@@ -345,7 +345,7 @@ _LIFETIMES: Final = {
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
     "cache": "is the same for all callers",
-    "traces": "is the same for all callers",
+    "telemetry": "is the same for all callers",
     "server": "is a setting of the service",
 }
 
