@@ -50,7 +50,8 @@ _POST: Final = (
 _BODY: Final = (
     r"teams?|committees?|boards?|departments?|functions?|units?|groups?|divisions?|offices?|authorit(?:y|ies)|regulators?"
     r"|agenc(?:y|ies)|companies|company|firms?|banks?|organi[sz]ations?|ministry|council|court|police|part(?:y|ies)"
-    r"|provider|security|devops|legal|finance|compliance|operations|management|leadership|procurement|resources"
+    r"|provider|security|devops|legal(?! (?:entit|person|risk|basis|hold|advice|opinion|requirement))|finance"
+    r"|compliance|operations|management|leadership|procurement|resources"
 )
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
