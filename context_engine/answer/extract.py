@@ -18,7 +18,7 @@ LEAST_COVERAGE: Final = 0.6
 """Least share of a question's information that an answer holds, with its lead-in and headings. Chosen on questions
 about policies: it refuses 35 of 40 that the texts do not answer, and 6 of 100 that they do."""
 
-LEAST_SUBJECT: Final = 0.6
+LEAST_SUBJECT: Final = 0.75
 """Least share of the words that name the subject of a question, if its answer must have a certain form: any sentence
 with a duration is no answer to "how long is the notice period?"."""
 
