@@ -128,7 +128,9 @@ class MaskedOutputs(SettingsGroup):
         "a reranker.",
     )
     mask_stored_queries: Flag = Field(
-        False, description="Mask personal data in stored questions: in the record and in files of judgements."
+        False,
+        description="Mask personal data in stored questions, and in what a chat model answered: in the record and in "
+        "files of judgements.",
     )
 
 

@@ -87,6 +87,22 @@ def test_a_near_miss_is_refused(passage, question):
 
 
 @pytest.mark.wording
+def test_a_duration_of_another_subject_is_no_answer(passage):
+    text = "The retention period of the key register is seven years."
+    assert texts("How long is the retention period of the register?", passage(text)) == [text]
+    assert texts("How long is the notice period?", passage(text)) == []
+
+
+def test_a_pronoun_is_no_department(passage):
+    text = "A tool is new if it has not been approved.\n\nIT approves a tool."
+    assert texts("Who approves a tool?", passage(text))[0] == "IT approves a tool."
+
+
+def test_what_a_thing_is_not_defines_nothing(passage):
+    text = "A spare key is not counted.\n\nA spare key is a second key of one lock."
+    assert texts("What is a spare key?", passage(text))[0] == "A spare key is a second key of one lock."
+
+
 def test_a_refusal_says_what_was_looked_for_and_what_is_missing(passage):
     refusal = extract(
         "How long is the visitor register kept?", [passage("The key register is kept for 7 years.")]

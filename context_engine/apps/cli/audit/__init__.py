@@ -21,7 +21,7 @@ audit = LazyGroup(
         "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
         "report": ("audit.report:report", "Write one case as a single file."),
         "show": ("audit.show:show", "Show everything that was recorded under an id."),
-        "stats": ("audit.records:stats", "Count records by kind, domain, outcome and day."),
+        "stats": ("audit.stats:stats", "Count records, and what chat models used and cost."),
         "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),
         "why": ("audit.why:why", "Tell why a chunk was shown or not, and what would change it."),
     },
