@@ -15,12 +15,11 @@ from typing import Any, Final, Literal
 
 from context_engine.core.models import Key, SearchResult, utc_text
 from context_engine.core.policy.masking import as_kept
-from context_engine.errors import AuditOff, CursorExpired, InvalidRequest, RecordNotFound
+from context_engine.errors import InvalidRequest
 from context_engine.evaluation.qrels import hashed_id, judgement
 from context_engine.service.appending import append_line
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
-from context_engine.service.records import find_owned
 
 Thumb = Literal["up", "down"]
 GRADES: Final[Mapping[Thumb, int]] = {"up": 2, "down": 0}
@@ -29,26 +28,6 @@ GRADES: Final[Mapping[Thumb, int]] = {"up": 2, "down": 0}
 PASSAGES: Final = Path("judgements", "passages.jsonl")
 WITHOUT_QUESTION: Final = Path("judgements", "passages-without-question.jsonl")
 ANSWERS: Final = Path("judgements", "answers.jsonl")
-
-
-def own_result(deployment: Deployment, caller: Authenticated, search_id: str) -> SearchResult:
-    """Return the result of a search of the caller's, from the last minutes or from its record.
-
-    Raises:
-        RecordNotFound: neither kept nor recorded, or somebody else's.
-        RecordNotWritten, AuditError: see `record_of`; also if a part of the record is missing.
-    """
-    from context_engine.audit.review.stored import recorded_result
-
-    try:
-        return deployment.kept.get(caller.principal, search_id).result
-    except CursorExpired:
-        pass
-    try:
-        record = find_owned(deployment, caller, search_id)
-    except AuditOff:
-        raise RecordNotFound(f"no answer of the search {search_id!r} is kept for you now: ask again") from None
-    return recorded_result(record.ledger, search_id, record.entry, None)
 
 
 def judge_passage(
@@ -62,7 +41,7 @@ def judge_passage(
     """Keep the judgement of a passage of an answer.
 
     Args:
-        result: from `own_result`.
+        result: of a search of the caller's; see `own_result`.
         key: (source id, chunk id) of the passage.
 
     Raises:
@@ -90,7 +69,7 @@ def judge_answer(
     """Keep the judgement of a whole answer.
 
     Args:
-        result: from `own_result`.
+        result: of a search of the caller's; see `own_result`.
         answer_id: of the answer's record; "" if it has none.
 
     Raises:

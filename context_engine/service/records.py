@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.core.models import SearchSettings
+from context_engine.core.models import SearchResult, SearchSettings
 from context_engine.core.policy.access import OpenAccess
-from context_engine.errors import NotPermitted, RecordNotFound, RecordNotWritten
+from context_engine.errors import CursorExpired, NotPermitted, RecordNotFound, RecordNotWritten
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.fetch import RecordResponse, RecordStanding
 from context_engine.service.deployment import Deployment
@@ -100,6 +100,27 @@ def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: st
     covered = newest is not None and record.index is not None and record.index < newest.size
     checkpoint = newest if covered and newest is not None else present_checkpoint(record.ledger)
     return prove_record(record.ledger, record_id, checkpoint).text
+
+
+def own_result(deployment: Deployment, caller: Authenticated, search_id: str) -> SearchResult:
+    """Return the result of a search of the caller's, from the last minutes or from its record; operators may have any.
+
+    Raises:
+        RecordNotFound: neither kept nor recorded, or somebody else's; the cases are deliberately indistinguishable.
+        InvalidRequest: the record is not of a search.
+        RecordNotWritten, AuditError: see `record_of`; also if a part of the record is missing.
+    """
+    from context_engine.audit.review.stored import recorded_result
+
+    try:
+        return deployment.kept.get(caller.principal, search_id).result
+    except CursorExpired:
+        if not deployment.ledger.recording:
+            raise RecordNotFound(
+                f"no answer of the search {search_id!r} is kept for you now, and searches are not recorded here"
+            ) from None
+    record = find_owned(deployment, caller, search_id)
+    return recorded_result(record.ledger, search_id, record.entry, None)
 
 
 def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord:

@@ -15,7 +15,8 @@ from context_engine.apps.web.rendering import Page, respond
 from context_engine.errors import InvalidRequest
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
-from context_engine.service.judging import Thumb, judge_answer, judge_passage, own_result
+from context_engine.service.judging import Thumb, judge_answer, judge_passage
+from context_engine.service.records import own_result
 
 JUDGEMENTS: Final = "/judgements"
 _ACTIVE: Final = "ask"

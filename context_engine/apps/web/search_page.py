@@ -11,15 +11,17 @@ from context_engine.apps.web.addresses import SEARCHES, search_address, with_que
 from context_engine.apps.web.funnel import funnel_bars
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import ShownAnswer, recorded_answer, search_view
-from context_engine.core.models import SearchResult
+from context_engine.core.models import RankedChunk, SearchResult
+from context_engine.core.policy.access import access_class
 from context_engine.errors import AuditError, AuditOff, RecordNotFound
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
-from context_engine.service.explaining.explain import explain
-from context_engine.service.judging import own_result
-from context_engine.service.records import record_of
+from context_engine.service.explaining.explain import explained_record
+from context_engine.service.records import find_owned, own_result, record_of
 
 _ACTIVE: Final = "ask"
+_ERASED: Final = "Parts of its record were erased or never kept."
+_NO_RIGHT: Final = "It showed texts that you may not read today."
 router = APIRouter(include_in_schema=False)
 
 
@@ -41,9 +43,10 @@ def _page(deployment: Deployment, caller: Authenticated, search_id: str) -> Page
         result = own_result(deployment, caller, search_id)
     except RecordNotFound:
         raise
-    except AuditError:  # parts of the record were erased or never kept: show what is left
-        told = explain(deployment, caller, search_id)
-        return Page("search_remains.html", {"active": _ACTIVE, "told": told, "bars": funnel_bars(told.funnel)})
+    except AuditError:
+        return _remains(deployment, caller, search_id, _ERASED)
+    if not _may_read(deployment, caller, result):
+        return _remains(deployment, caller, search_id, _NO_RIGHT)
     values = {
         "active": _ACTIVE,
         "search": search_view(deployment, result),
@@ -55,6 +58,35 @@ def _page(deployment: Deployment, caller: Authenticated, search_id: str) -> Page
         "ask_again": with_query("/", {"domain": result.domain, "q": result.query}),
     }
     return Page("search.html", values)
+
+
+def _remains(deployment: Deployment, caller: Authenticated, search_id: str, why: str) -> Page:
+    """Return a page of what the log itself says of a search, without any text."""
+    told = explained_record(find_owned(deployment, caller, search_id), demo=deployment.demo)
+    return Page("search_remains.html", {"active": _ACTIVE, "told": told, "why": why, "bars": funnel_bars(told.funnel)})
+
+
+def _may_read(deployment: Deployment, caller: Authenticated, result: SearchResult) -> bool:
+    """Return whether a caller may read every passage of a result today; operators read every record.
+
+    Raises:
+        PolicyError: the access policy failed.
+    """
+    if caller.operator:
+        return True
+    known, access = deployment.known_to(caller.principal).domains.get(result.domain), deployment.setup.access
+    if known is None:
+        return False
+    declared = {spec.id: spec.classification for spec in known.sources}
+    scope = access.decide(caller.principal, deployment.setup.registry.domain(result.domain)).scope
+
+    def is_readable(chunk: RankedChunk) -> bool:
+        source = chunk.source_id
+        if source not in declared or scope is None:
+            return source in declared
+        return scope.admits(access_class(access.rules_of(source), declared[source], chunk.classification))
+
+    return all(map(is_readable, result.chunks))
 
 
 def _answer(deployment: Deployment, caller: Authenticated, result: SearchResult) -> ShownAnswer | None:

@@ -20,9 +20,9 @@ from context_engine.service.judging import (
     WITHOUT_QUESTION,
     judge_answer,
     judge_passage,
-    own_result,
 )
 from context_engine.service.kept import KeptAnswer
+from context_engine.service.records import own_result
 from tests.unit.service.small_bank import CHAIR, CLERK, QUESTION, caller, searched, small_bank
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from context_engine.answer.asking import answered
 from context_engine.answer.contract import AnswerRequest
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.apps.web import ask_page
+from context_engine.apps.web import ask_page, search_page
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Principal
+from context_engine.errors import AuditError
+from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judging import ANSWERS, PASSAGES
 from context_engine.wiring.audit import close_writers
@@ -122,6 +125,35 @@ def test_a_search_is_rebuilt_from_its_record_for_its_owner_and_operators(client,
         assert "A loss event must be reported within 24 hours." in again.text
         assert links(again.text, "/documents/ORM/sops/")
     assert client.get(path, headers=as_(CHAIR)).status_code == 404
+
+
+def test_what_is_left_of_an_erased_search_is_shown_without_texts(client, monkeypatch):
+    path = f"/searches/{search_id(get(client, '/', **ASKED).text)}"
+
+    def erased(*_: object) -> None:
+        raise AuditError("the question was erased")
+
+    monkeypatch.setattr(search_page, "own_result", erased)
+    answer = get(client, path)
+
+    assert answer.status_code == 200
+    assert "Parts of its record were erased" in answer.text
+    assert QUESTION not in answer.text
+    assert "sops/" in answer.text
+
+
+def test_a_recorded_search_shows_no_text_that_its_asker_may_not_read_today(client, bank, monkeypatch):
+    question = "To whom does the board want each loss event reported?"
+    path = f"/searches/{search_id(get(client, '/', CHAIR, domain='ORM', q=question).text)}"
+    assert SECRET in get(client, path, CHAIR).text
+    bank.kept.forget()
+    demoted = Authenticated(principal=replace(CHAIR, roles=frozenset()))
+    monkeypatch.setitem(Tokens.known, "chair", demoted)
+    answer = get(client, path, CHAIR)
+
+    assert "texts that you may not read today" in answer.text
+    assert SECRET not in answer.text
+    assert SECRET in get(client, path, AUDITOR).text
 
 
 def test_a_follow_up_carries_the_questions_before(client):

@@ -1,4 +1,4 @@
-"""The text of a document on its page: in order, each word once, in parts; and what is left of an erased search."""
+"""The text of a document on its page: in order, each word once, in parts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.apps.web import search_page
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Chunk, FetchRequest
-from context_engine.errors import AuditError
 from context_engine.service.callers import NoAuthentication
 from context_engine.service.deployment import LiveDeployment
 from context_engine.testing.fakes import ScriptedSource
@@ -86,18 +84,3 @@ def test_the_newest_version_is_shown_and_the_others_are_listed(client):
 def test_a_passage_without_a_document_is_shown_alone(client):
     assert "A note without a document." in client.get("/documents/ORM/sops/?chunk=note").text
     assert client.get("/documents/ORM/sops/").status_code == 404
-
-
-def test_what_is_left_of_an_erased_search_is_shown(client, monkeypatch):
-    html = client.get("/", params={"domain": "ORM", "q": "limit of losses"}).text
-    search_id = html.partition('name="search_id" value="')[2].partition('"')[0]
-
-    def erased(*_: object) -> None:
-        raise AuditError("the question was erased")
-
-    monkeypatch.setattr(search_page, "own_result", erased)
-    answer = client.get(f"/searches/{search_id}")
-
-    assert answer.status_code == 200
-    assert "What was shown" in answer.text
-    assert "sops/A#0" in answer.text
