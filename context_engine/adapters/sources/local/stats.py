@@ -15,6 +15,21 @@ from context_engine.adapters.sources.local.partitions import Partition, partitio
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration, StoredAdapter
 
 
+class BaseContents(NamedTuple):
+    """The size of a base and the versions that wrote it.
+
+    Attributes:
+        schema_version: of its tables.
+        generation: number of commits.
+    """
+
+    schema_version: int
+    base_id: str
+    generation: int
+    documents: int
+    chunks: int
+
+
 class SourceStats(NamedTuple):
     """The size of one source."""
 
@@ -86,6 +101,16 @@ class BaseStats:
     calibrations: tuple[PartCalibration, ...] = ()
     adapters: tuple[StoredAdapter, ...] = ()
     partitions: tuple[PartitionStats, ...] = ()
+
+
+def read_contents(connection: sqlite3.Connection) -> BaseContents:
+    """Return the size of a base of any version."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    base_id, generation = connection.execute("SELECT base_id, generation FROM state").fetchone()
+    documents, chunks = connection.execute(
+        "SELECT count(*), coalesce(sum(chunk_count), 0) FROM documents WHERE removed IS NULL"
+    ).fetchone()
+    return BaseContents(version, base_id, generation, documents, chunks)
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, generation: int | None) -> BaseStats:
