@@ -72,6 +72,7 @@ class BaseStats:
         generation: number of commits.
         index_generation: the indexed commit; None if this version cannot read the index.
         lag: commits the index is behind, or None if unknown.
+        schema_version: of the tables; below this program's, the base is older and is only read.
         model_id: of the embedder that made the vectors, or None.
         dimension: length of a vector; 0 without vectors.
         vector_form: float32 or int8; None without vectors.
@@ -105,7 +106,7 @@ class BaseStats:
 
 def read_contents(connection: sqlite3.Connection) -> BaseContents:
     """Return the size of a base of any version."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = schema.version_of(connection)
     base_id, generation = connection.execute("SELECT base_id, generation FROM state").fetchone()
     documents, chunks = connection.execute(
         "SELECT count(*), coalesce(sum(chunk_count), 0) FROM documents WHERE removed IS NULL"
@@ -140,7 +141,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, generation: int | Non
         generation=state.generation,
         index_generation=generation,
         lag=None if generation is None else max(0, state.generation - generation),
-        schema_version=schema.SCHEMA_VERSION,
+        schema_version=schema.version_of(connection),
         analyser_version=state.analyser,
         model_id=model.model_id if model else None,
         dimension=model.dimension if model else 0,
