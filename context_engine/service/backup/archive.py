@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -213,11 +214,8 @@ class Archive:
             done += member.size
 
     def _read(self, member: Member, written: IO[bytes] | None, count: Callable[[int], None]) -> None:
-        try:
-            with self._archive.open(member.name) as read:
-                actual = _copied(member.name, read, written, count, most=member.size)
-        except _UNREADABLE as error:
-            raise self._damaged(f"{member.name} cannot be read ({error})") from error
+        with self._reading(member.name), self._archive.open(member.name) as read:
+            actual = _copied(member.name, read, written, count, most=member.size)
         if actual != member:
             raise self._damaged(
                 f"{member.name} has {actual.size} bytes or more with SHA-256 {actual.sha256}; its manifest names "
@@ -226,18 +224,27 @@ class Archive:
 
     def _manifest(self) -> Manifest:
         try:
-            with self._archive.open(MANIFEST) as read:
+            with self._reading(MANIFEST), self._archive.open(MANIFEST) as read:
                 manifest = Manifest.model_validate_json(read.read(_MOST_MANIFEST_BYTES))
         except KeyError:
             raise BackupError(f"{self.path} is no backup: it has no {MANIFEST}") from None
-        except _UNREADABLE as error:
-            raise self._damaged(f"{MANIFEST} cannot be read ({type(error).__name__})") from error
         if manifest.format > FORMAT:
             raise BackupError(
                 f"{self.path} has format {manifest.format}, this program reads {FORMAT}: install version "
                 f"{manifest.program} or newer"
             )
         return manifest
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            raise self._damaged(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # of a seek to an altered place
+                raise
+            raise self._damaged(f"{name} cannot be read: its place in the archive is altered") from error
 
     def _damaged(self, what: str) -> BackupError:
         return BackupError(f"{self.path} is damaged or was altered: {what}. Nothing was restored; use another copy")
@@ -253,7 +260,9 @@ def opened_archive(path: Path) -> Iterator[Archive]:
     try:
         archive = zipfile.ZipFile(path)
     except OSError as error:
-        raise BackupError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise BackupError(
+            f"{path} cannot be read ({error.strerror or error}): check the file and its permissions"
+        ) from error
     except _UNREADABLE as error:
         raise BackupError(
             f"{path} is torn or is no backup ({error}): its end, which lists its files, is missing or altered. Nothing "

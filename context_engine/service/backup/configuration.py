@@ -15,7 +15,7 @@ from context_engine.settings.paths import CONFIG_FILES
 
 _OTHERS: Final = ("judgements.jsonl",)
 _SECRET: Final = re.compile(
-    r"\b(api_key|client_secret|proxy)[\"']?[ \t]*:[ \t]*(?:\"([^\"]*)\"|'([^']*)'|([^\s,}#][^\n]*))"
+    r"\b(api_key|client_secret|proxy)[\"']?[ \t]*:[ \t]*(?:\"([^\"]*)\"|'([^']*)'|([^\s,}#][^\s,]*))"
 )
 """A key of connections.yaml or of a stage with its value, also in a comment."""
 
@@ -54,5 +54,5 @@ def holds_secret(file: Path) -> bool:
 def _is_secret(match: re.Match[str]) -> bool:
     key, value = match[1], next((group for group in match.groups()[1:] if group), "").strip()
     if key == "proxy":
-        return "@" in value and "${" not in value.rpartition("@")[0]
-    return bool(value) and not value.startswith("${") and value.rstrip(",}").strip() not in ("null", "~")
+        value = value.rpartition("@")[0].partition("://")[2].partition(":")[2]
+    return bool(value) and not value.startswith("${") and value.rstrip("}") not in ("null", "~")
