@@ -32,20 +32,27 @@ sources:
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration with twenty documents, a key in plain text, and a ledger with a question."""
+    place = tmp_path_factory.mktemp("bank")
     for folder in ("config", "manifests", "documents"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "manifests/bank.yaml").write_text(MANIFEST)
-    (tmp_path / "config/rag-pipeline.json").write_text('{"stage2_top_k": 5}')
-    (tmp_path / "config/connections.yaml").write_text(
+        (place / folder).mkdir()
+    (place / "manifests/bank.yaml").write_text(MANIFEST)
+    (place / "config/rag-pipeline.json").write_text('{"stage2_top_k": 5}')
+    (place / "config/connections.yaml").write_text(
         f"dify: {{base_url: 'https://dify.bank.example/v1', api_key: {SECRET}}}"
     )
-    write_documents(tmp_path, "settlement", 20)
-    run(tmp_path, "ingest", "documents")
-    run(tmp_path, "search", "settlement of procedure 3")
-    return tmp_path
+    write_documents(place, "settlement", 20)
+    run(place, "ingest", "documents")
+    run(place, "search", "settlement of procedure 3")
+    return place
+
+
+@pytest.fixture
+def home(bank: Path, tmp_path: Path) -> Path:
+    """A copy of the bank."""
+    return Path(shutil.copytree(bank, tmp_path, dirs_exist_ok=True))
 
 
 def write_documents(home: Path, word: str, number: int) -> None:
@@ -57,7 +64,7 @@ def write_documents(home: Path, word: str, number: int) -> None:
 def environment(home: Path) -> dict[str, str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE_")}
     mine = {"CONTEXT_ENGINE_AUDIT_MODE": "required", "CONTEXT_ENGINE_AUDIT_KEY": KEY.text}
-    return {**known, **mine, "XDG_DATA_HOME": str(home / "data"), "XDG_CONFIG_HOME": str(home / "none")}
+    return {**known, **mine, "CONTEXT_ENGINE_DATA_DIR": str(home / "data"), "XDG_CONFIG_HOME": str(home / "none")}
 
 
 def started(home: Path, *command: str, **more: str) -> subprocess.Popen[str]:
@@ -177,9 +184,9 @@ def test_a_killed_backup_leaves_nothing_that_looks_whole_and_the_next_one_clears
     run(home, "backup", "whole.zip")
     whole_s = time.monotonic() - begun
     (home / "kept").mkdir()
-    for turn in range(6):
+    for turn in range(5):
         process = started(home, "backup", f"kept/{turn}.zip")
-        time.sleep(whole_s * (0.3 + 0.12 * turn))
+        time.sleep(whole_s * (0.3 + 0.15 * turn))
         process.send_signal(signal.SIGKILL)
         process.wait()
     for archive in (home / "kept").glob("*.zip"):
@@ -193,10 +200,10 @@ def test_a_killed_restore_leaves_nothing_that_looks_whole_and_the_next_one_compl
     begun = time.monotonic()
     run(home, "restore", "whole.zip", "--data-dir", "timed")
     whole_s = time.monotonic() - begun
-    for turn in range(6):
+    for turn in range(5):
         place = home / f"copy-{turn}"
         process = started(home, "restore", "whole.zip", "--data-dir", str(place))
-        time.sleep(whole_s * (0.3 + 0.12 * turn))
+        time.sleep(whole_s * (0.3 + 0.15 * turn))
         process.send_signal(signal.SIGKILL)
         process.wait()
         if (place / "base").exists():  # moved there last

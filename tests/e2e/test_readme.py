@@ -17,6 +17,7 @@ README, ANALYST = ROOT / "README.md", ROOT / "docs/guides/analyst.md"
 OTHERWISE_TESTED = {
     "answer-contract.md",
     "chat-models.md",
+    "deployment.md",
     "mcp.md",
     "postgres.md",
     "rag-api.md",

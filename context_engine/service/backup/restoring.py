@@ -27,7 +27,6 @@ from context_engine.wiring.audit import check_installed, ledger_keyring, ledger_
 from context_engine.wiring.embedded_base import base_file, base_path, open_base, schema_version
 from context_engine.wiring.setup import Setup
 
-PARTS: Final = (BASE, LEDGER, TOKENS)
 _CONFIGURATION: Final = ("config", "manifests")
 _STAGING: Final = ".context-engine-restore"
 _BESIDE: Final = ("", "-wal", "-shm")
@@ -40,7 +39,7 @@ class Wanted(NamedTuple):
     """What to restore, and how.
 
     Attributes:
-        parts: some of `PARTS`.
+        parts: some of base, ledger and tokens.
         replace: move what is in place aside; otherwise it must not exist.
         dry_run: check everything and leave nothing behind.
         erasures: newer ledgers (a file, a DSN or a JSONL export), whose erasures are repeated.
