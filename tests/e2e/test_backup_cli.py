@@ -104,6 +104,8 @@ def test_a_restored_copy_answers_as_the_original_and_its_ledger_is_sound(home: P
     assert (checked["verdict"], checked["size"]) == ("sound", made["ledger"]["size"])
     assert as_json(home, "kb", "verify", "--data-dir", "copy")["ok"]
     assert shown(home, "settlement of procedure 7", "--data-dir", "copy") == before
+    modes = {name: (home / "copy" / name).stat().st_mode & 0o077 for name in ("base/base.sqlite3", "audit/ledger.db")}
+    assert modes == {"base/base.sqlite3": 0o044, "audit/ledger.db": 0}, "others may search, and not read the record"
 
 
 def test_secrets_are_not_in_it_and_what_is_left_out_is_named(home: Path) -> None:
@@ -152,6 +154,8 @@ def test_what_was_erased_after_the_backup_does_not_come_back(home: Path) -> None
 def test_nothing_is_overwritten_and_nothing_in_use_is_moved(home: Path) -> None:
     run(home, "backup", "a.zip")
     assert "exists already" in run(home, "backup", "a.zip", code=2)[1]
+    assert "neither an existing folder" in run(home, "backup", "backups", code=2)[1]
+    assert "name their folder" in run(home, "backup", "b.zip", "--data-dir", "nothing", code=2)[1]
     assert "--replace" in run(home, "restore", "a.zip", code=2)[1]
     assert "audit/ledger.db" in run(home, "restore", "a.zip", "--dry-run")[1]
     with served(home, **environment(home)) as service:

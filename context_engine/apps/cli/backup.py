@@ -145,7 +145,10 @@ def _restore_configuration(archive: Path, target: Path, as_json: bool) -> None:
 
 def _report(restored: Restored, *, dry_run: bool) -> None:
     manifest = restored.manifest
-    outcome("could be restored" if dry_run else "restored", f"{_contents(manifest)}; made at {manifest.made_at}")
+    outcome(
+        "could be restored" if dry_run else "restored",
+        f"{_contents(manifest)}; made at {manifest.made_at:%Y-%m-%d %H:%M} UTC",
+    )
     for name, place in restored.placed.items():
         note(f"{name}: {place}")
     for place in restored.set_aside:

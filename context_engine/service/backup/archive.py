@@ -26,6 +26,7 @@ _BLOCK: Final = 1 << 20
 _MOST_MANIFEST_BYTES: Final = 50_000_000
 _LEVEL: Final = 1  # of deflate: the fastest
 _LOCK: Final = "writer.lock"
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _UNREADABLE: Final = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError),
     OverflowError,
@@ -144,7 +145,7 @@ def write_archive(path: Path, contents: Contents, *, program: str, made_at: date
     """Write an archive that only its owner may read, file by file, the manifest last."""
     total, done, members = sum(file.stat().st_size for _, file in contents.files), 0, []
     with (
-        open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out,
+        open(os.open(path, _NEW, 0o600), "wb") as out,
         zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive,
     ):
         for name, file in contents.files:
@@ -183,11 +184,12 @@ class Archive:
             wrong = sorted(set(names) ^ set(expected)) or [name for name in names if names.count(name) > 1]
             raise self._damaged(f"{wrong[0]} is not in both the archive and its manifest, once")
 
-    def extract(self, members: Sequence[Member], target: Path, progress: Progress) -> None:
-        """Write files below a folder, for their owner alone, each compared with its digest.
+    def extract(self, members: Sequence[Member], target: Path, progress: Progress, *, private: bool = False) -> None:
+        """Write files below a folder, each compared with its digest.
 
         Args:
             members: of the manifest.
+            private: whether the files are for their owner alone; otherwise the umask decides.
 
         Raises:
             BackupError: a file differs from the manifest.
@@ -195,8 +197,8 @@ class Archive:
         total, done = sum(member.size for member in members), 0
         for member in members:
             file = target / member.name
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with open(os.open(file, _NEW, 0o600 if private else 0o666), "wb") as written:
                 self._read(member, written, _counted(progress, done, total, member.name))
                 written.flush()
                 os.fsync(written.fileno())

@@ -100,8 +100,9 @@ def restore(setup: Setup, data_dir: Path, path: Path, wanted: Wanted, *, clock: 
         erased_since, notes = _erased_since(places.get(LEDGER), wanted, clock)
         parts, verdict, erased = [], None, 0
         for name, place in places.items():
+            place.parent.mkdir(mode=0o700 if name == LEDGER else 0o777, parents=True, exist_ok=True)
             folder = stack.enter_context(staging(place.parent / f"{_STAGING}-{name}"))
-            archive.extract(archive.manifest.below(name), folder, progress)
+            archive.extract(archive.manifest.below(name), folder, progress, private=name != BASE)
             if name == BASE:
                 _check_base(setup, base_path(folder), archive, clock)
             elif name == LEDGER:
@@ -278,7 +279,6 @@ def _put_in_place(parts: Sequence[_Part], stamp: str) -> tuple[Path, ...]:
                 stack.enter_context(_held(part))
         moved = [path for part in reversed(parts) for path in _set_aside(part.place, stamp)]
         for part in parts:
-            part.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part.staged.replace(part.place)
     return tuple(moved)
 

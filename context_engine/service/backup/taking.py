@@ -37,6 +37,7 @@ LEDGER: Final = "ledger"
 LEDGER_FILE: Final = "ledger.db"
 TOKENS: Final = "tokens"
 _FOLDERS_FILE: Final = "folders.json"
+_SUFFIX: Final = ".zip"
 _STAGING: Final = ".context-engine-backup"
 _KEYS: Final = LeftOut(
     name="keys",
@@ -62,12 +63,14 @@ def take_backup(setup: Setup, data_dir: Path, target: Path, *, clock: Clock, pro
         target: the archive, which must not exist; or an existing folder for it, where it is named by the time.
 
     Raises:
-        InvalidRequest: the archive exists already, or there is nothing to back up.
+        InvalidRequest: the archive exists already or is not named *.zip, or there is nothing to back up.
         BackupError, StoreError, AuditError: a part cannot be read.
         StoreLocked: another backup is being written in the same folder.
     """
     made_at = clock.now()
-    path = target / f"context-engine-{made_at:%Y%m%dT%H%M%SZ}.zip" if target.is_dir() else target
+    path = target / f"context-engine-{made_at:%Y%m%dT%H%M%SZ}{_SUFFIX}" if target.is_dir() else target
+    if path.suffix != _SUFFIX:
+        raise InvalidRequest(f"{path} is neither an existing folder nor named *{_SUFFIX}: name one of the two")
     _require_new(path)
     with staging(path.parent / _STAGING) as folder:
         contents = _snapshots(setup, data_dir, folder, clock)
@@ -98,7 +101,10 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Cont
     if isinstance(ledger, LeftOut):
         left_out.append(ledger)
     if base is None and ledger is None:
-        raise InvalidRequest(f"there is neither a base nor a ledger in {data_dir}: name their folder with --data-dir")
+        elsewhere = "".join(f"; {row.name}: {row.reason}" for row in left_out[1:])
+        raise InvalidRequest(
+            f"there is neither a base nor a ledger in {data_dir}: name their folder with --data-dir{elsewhere}"
+        )
     _tokens(data_dir, folder, files)
     for name, file in configuration_files(setup.config.paths):
         if holds_secret(file):

@@ -54,7 +54,7 @@ def read(path: Path, target: Path) -> dict[str, bytes]:
     """Extract all files and return their contents."""
     with opened_archive(path) as opened:
         opened.check(lambda *_: None)
-        opened.extract(opened.manifest.members, target, lambda *_: None)
+        opened.extract(opened.manifest.members, target, lambda *_: None, private=True)
     return {str(file.relative_to(target)): file.read_bytes() for file in target.rglob("*") if file.is_file()}
 
 
