@@ -104,10 +104,13 @@ def restore(setup: Setup, data_dir: Path, path: Path, wanted: Wanted, *, clock: 
             folder = stack.enter_context(staging(place.parent / f"{_STAGING}-{name}"))
             archive.extract(archive.manifest.below(name), folder, progress, private=name != BASE)
             if name == BASE:
+                progress(1, 1, "the index of the base")
                 _check_base(setup, base_path(folder), archive, clock)
             elif name == LEDGER:
+                progress(1, 1, "the verification of the ledger")
                 file = folder / LEDGER / LEDGER_FILE
                 verdict, erased = _checked_ledger(setup, file, archive, erased_since, wanted.by, clock)
+            progress(1, 1, "")
             parts.append(_Part(name, folder / BASE if name == BASE else _only_file(folder / name), place))
         kept_tokens = TOKENS in wanted.parts and bool(archive.manifest.below(TOKENS)) and TOKENS not in places
         set_aside = () if wanted.dry_run else _put_in_place(parts, f"before-{clock.now():%Y%m%dT%H%M%SZ}")

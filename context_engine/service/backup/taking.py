@@ -73,6 +73,7 @@ def take_backup(setup: Setup, data_dir: Path, target: Path, *, clock: Clock, pro
         raise InvalidRequest(f"{path} is neither an existing folder nor named *{_SUFFIX}: name one of the two")
     _require_new(path)
     with staging(path.parent / _STAGING) as folder:
+        progress(0, 1, "the copy of base and ledger")
         contents = _snapshots(setup, data_dir, folder, clock)
         part = folder / "archive.zip"
         manifest = write_archive(part, contents, program=__version__, made_at=made_at, progress=progress)
