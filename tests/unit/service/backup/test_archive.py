@@ -145,7 +145,7 @@ def test_a_newer_format_is_refused_by_name(archive: Path) -> None:
         pass
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 @given(cut=st.floats(0, 1, exclude_max=True))
 def test_a_torn_archive_is_refused(archive: Path, cut: float) -> None:
     whole = archive.read_bytes()
@@ -155,7 +155,7 @@ def test_a_torn_archive_is_refused(archive: Path, cut: float) -> None:
         pass
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_an_altered_bit_is_refused_or_changes_no_file(
     archive: Path, tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
