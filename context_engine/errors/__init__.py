@@ -32,6 +32,7 @@ ContextEngineError
 ├── RefinerError              a query refiner failed; the query is searched unchanged
 ├── ChatModelError            a chat model failed (retryable); holds the text that came before
 ├── CostLimitReached          a model call could exceed a cost limit, so it was not made
+├── BackupError               a backup cannot be made, read or restored; names what and where
 ├── MaskingError              personal data could not be masked, so the text is withheld
 ├── AuditError                the audit ledger cannot serve the request
 │   ├── AuditUnavailable      an answer could not be recorded, so it is withheld
@@ -71,6 +72,7 @@ from context_engine.errors.safeguards import (
     AuditError,
     AuditOff,
     AuditUnavailable,
+    BackupError,
     LedgerCorrupt,
     LedgerNotFound,
     LedgerVersionMismatch,
@@ -113,6 +115,7 @@ __all__ = [
     "AuditError",
     "AuditOff",
     "AuditUnavailable",
+    "BackupError",
     "ChatModelError",
     "ConfigError",
     "ContextEngineError",

@@ -13,6 +13,12 @@ class PolicyError(ContextEngineError):
     code = "policy_error"
 
 
+class BackupError(ContextEngineError):
+    """A backup cannot be made, read or restored."""
+
+    code = "backup"
+
+
 class MaskingError(ContextEngineError):
     """Personal data could not be masked, so the text is withheld."""
 

@@ -35,6 +35,13 @@ def base_path(data_dir: Path) -> Path:
     return data_dir / "base"
 
 
+def base_file(base: Path) -> Path:
+    """Return the database of an embedded base."""
+    from context_engine.adapters.sources.local.schema import DATABASE
+
+    return base / DATABASE
+
+
 def in_embedded_base(spec: SourceSpec) -> bool:
     """Return whether the embedded base holds the documents of a source."""
     return spec.adapter == EMBEDDED

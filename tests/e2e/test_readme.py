@@ -18,6 +18,7 @@ OTHERWISE_TESTED = {
     "answer-contract.md",
     "cache.md",
     "chat-models.md",
+    "deployment.md",
     "integrations.md",
     "mcp.md",
     "observability.md",

@@ -79,10 +79,43 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
         end, erasable = log_size(connection), find_erasable(connection, wanted)
     if dry_run:
         return _erasure_result((), erasable, None)
-    with ledger.database.begin(alone=True) as connection:
-        overwrites_deleted(connection)
+
+    def find(connection: Connection) -> Erasable:
         # Most of the log was searched before taking the lock: appending waits only for the search of the rest.
         erasable.join(find_erasable(connection, wanted, since=end))
+        return erasable
+
+    return _erased(ledger, find, reason, by, clock)
+
+
+def erase_again(ledger: Ledger, digests: Collection[bytes], *, reason: str, by: str, clock: Clock) -> Erased:
+    """Delete addenda that were erased before, from a copy of the ledger that still holds them, and record it.
+
+    Args:
+        digests: of the addenda; absent ones are skipped.
+        reason, by: as in `erase`.
+
+    Raises:
+        AuditError: the copy is signed and its key is missing, or it cannot be written.
+        LedgerCorrupt: stored data cannot be read.
+    """
+
+    def find(connection: Connection) -> Erasable:
+        return Erasable({bytes(row[0]): str(row[1]) for row in rows_where(connection, _KINDS, digests)})
+
+    with ledger.database.connect() as connection:
+        present = find(connection)
+    if not present.kinds:
+        return _erasure_result((), present, None)
+    enter_key(ledger, ledger.keyring, clock)
+    return _erased(ledger, find, own_words("reason", reason), own_words("by", by), clock)
+
+
+def _erased(ledger: Ledger, find: Callable[[Connection], Erasable], reason: str, by: str, clock: Clock) -> Erased:
+    """Delete what is found within the transaction that records its erasure."""
+    with ledger.database.begin(alone=True) as connection:
+        overwrites_deleted(connection)
+        erasable = find(connection)
         erasable.keep_stored(connection)
         drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
         _delete(connection, erasable.kinds)
@@ -109,6 +142,7 @@ def _erasure_result(record_ids: tuple[str, ...], erasable: Erasable, overwritten
     return Erased(record_ids, len(erasable.kinds) - texts - cards, texts, cards, len(erasable.records), overwritten)
 
 
+_KINDS: Final = "SELECT digest, kind FROM addendum WHERE digest {values}"
 _STORED: Final = "SELECT digest FROM addendum WHERE digest {values}"
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
 """Kinds of addenda that reveal neither the question nor who asked it."""

@@ -88,6 +88,10 @@ class NoticeCode(StrEnum):
         "The search's adapter is damaged, missing or for another model: vectors were compared without it.",
         "adapter",
     )
+    BASE_OUTDATED = (
+        "base_outdated",
+        "An older version wrote the embedded base: it is only read, without near misses, until 'kb rebuild'.",
+    )
     INDEX_LAG = "index_lag", "The index of the embedded base is behind the last write."
     CHUNK_WITHOUT_TEXT = (
         "chunk_without_text",

@@ -119,7 +119,7 @@ def keep(
     row = (domain, adapter.adapter_id, adapter.model_id, listed(origin.partitions), evidence, made_at)
     maps = adapter.as_bytes()
     with writing(root) as connection:
-        if schema.read_state(connection, root).index_number != origin.index_number:
+        if schema.state_to_write(connection, root).index_number != origin.index_number:
             raise StoreError(
                 f"{root} was rebuilt while the adapter was being learnt, and documents may have moved: learn it again"
             )
@@ -225,7 +225,7 @@ def writing(root: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection in its own transaction, which is committed at the end."""
     connection = schema.connect(root, write=True)
     try:
-        schema.read_state(connection, root)
+        schema.state_to_write(connection, root)
         with schema.transaction(connection):
             yield connection
     except sqlite3.DatabaseError as error:

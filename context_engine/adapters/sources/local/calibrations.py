@@ -67,7 +67,7 @@ def replace(
     connection = schema.connect(root, write=True)
     try:
         with schema.transaction(connection):
-            if schema.read_state(connection, root).index_number != index_number:
+            if schema.state_to_write(connection, root).index_number != index_number:
                 return
             connection.executemany(f"DELETE FROM calibrations WHERE ({_KEY}) = (?, ?, ?)", outdated)
             for part in stored:

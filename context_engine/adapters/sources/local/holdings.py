@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
-from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
+from context_engine.adapters.sources.local.stats import (
+    BaseContents,
+    BaseStats,
+    SourceStats,
+    read_contents,
+    read_held,
+    read_stats,
+)
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
@@ -19,6 +26,7 @@ from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.core.models import AccessScope, Chunk
 from context_engine.errors import StoreError
+from context_engine.settings.sqlite_copy import copy_database
 
 _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
@@ -137,12 +145,20 @@ class Holdings:
             raise schema.missing(self.path)
         target = data_dir / self.path.name
         target.mkdir(parents=True)
-        with (
-            closing(schema.connect(self.path, write=False)) as rows,
-            closing(sqlite3.connect(target / schema.DATABASE)) as copy,
-        ):
+        try:
+            copy_database(self.path / schema.DATABASE, target / schema.DATABASE)
+        except sqlite3.DatabaseError as error:
+            raise schema.unusable(self.path, error) from error
+
+    def contents(self) -> BaseContents:
+        """Return the size and the versions of the base, of any version of its tables.
+
+        Raises:
+            StoreError: the base is missing or unreadable.
+        """
+        with self._pool.snapshot() as connection:
             try:
-                rows.backup(copy)
+                return read_contents(connection)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 

@@ -138,7 +138,7 @@ class IndexSync:
         if not schema.exists(self._root):
             return self._created()
         schema.upgrade(self._connection)
-        state = schema.read_state(self._connection, self._root)
+        state = schema.state_to_write(self._connection, self._root)
         elsewhere = list(moves(self._connection, place)) if place is not None else []
         if rebuild or state.analyser != indexing.INDEX_VERSION or not self._readable(state):
             return self._rebuilt(state, elsewhere)

@@ -128,6 +128,12 @@ _UPGRADES: Final = {
 """The scripts that upgrade the tables of each earlier version."""
 
 
+_READABLE: Final = {
+    4: "CREATE TEMP VIEW IF NOT EXISTS calibrations AS SELECT *, NULL AS near_miss FROM main.calibrations",
+}
+"""Earlier versions that can be read as they are, each with the view that completes its tables."""
+
+
 class BaseState(NamedTuple):
     """The state of a base.
 
@@ -227,7 +233,9 @@ def upgrade(connection: sqlite3.Connection) -> None:
 
 
 def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
-    """Return the state; inside a transaction this pins the snapshot.
+    """Return the state, for reading; inside a transaction this pins the snapshot.
+
+    Tables of a version in `_READABLE` are read too: temporary views add what they lack.
 
     Raises:
         StoreVersionMismatch: the tables are of another version.
@@ -235,19 +243,50 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
     """
     try:
         version = _version(connection)
-        if version in _UPGRADES:
-            raise StoreVersionMismatch(
-                f"{root} was written by an older version: run 'context-engine kb rebuild', or ingest again"
-            )
-        if version != SCHEMA_VERSION:
-            raise StoreVersionMismatch(
-                f"{root} has schema version {version}, this program reads {SCHEMA_VERSION}: ingest into a new folder "
-                "with 'context-engine ingest', or use the version that wrote it ('context-engine kb rebuild' renews "
-                "the index only)"
-            )
-        row = connection.execute("SELECT base_id, generation, index_number, analyser FROM state").fetchone()
+        if version in _READABLE:
+            connection.execute(_READABLE[version])
+        else:
+            _require_current(version, root)
+        return _state(connection, root)
     except sqlite3.DatabaseError as error:
         raise unusable(root, error) from error
+
+
+def state_to_write(connection: sqlite3.Connection, root: Path) -> BaseState:
+    """Return the state, for writing; otherwise as `read_state`.
+
+    Raises:
+        StoreVersionMismatch: the tables are not of this version.
+        StoreCorrupt: the database is unreadable.
+    """
+    try:
+        _require_current(_version(connection), root)
+        return _state(connection, root)
+    except sqlite3.DatabaseError as error:
+        raise unusable(root, error) from error
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of the tables of a readable base."""
+    return _version(connection)
+
+
+def _require_current(version: int, root: Path) -> None:
+    if version in _UPGRADES:
+        raise StoreVersionMismatch(
+            f"{root} was written by an older version (tables {version}, this program has {SCHEMA_VERSION}): run "
+            "'context-engine kb rebuild', or ingest again; back it up first if you may go back"
+        )
+    if version != SCHEMA_VERSION:
+        raise StoreVersionMismatch(
+            f"{root} was written by a newer version (tables of schema version {version}, this program reads "
+            f"{SCHEMA_VERSION}): install that version again, restore a backup made before the upgrade "
+            "('context-engine restore'), or ingest into a new folder; 'context-engine kb rebuild' does not help"
+        )
+
+
+def _state(connection: sqlite3.Connection, root: Path) -> BaseState:
+    row = connection.execute("SELECT base_id, generation, index_number, analyser FROM state").fetchone()
     if row is None:
         raise StoreCorrupt(f"{root} has lost its state: {anew(root)}")
     return BaseState(*row)

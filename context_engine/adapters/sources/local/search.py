@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
+from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.filters import IndexRows, fields_held, in_force, values_of
@@ -30,6 +31,10 @@ from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
 _MOST_HITS: Final = 100_000
+_OUTDATED: Final = (
+    "an older version wrote the embedded base, and it is only read, without near misses: 'context-engine kb rebuild', "
+    "or the next ingestion, upgrades it; back it up first if you may go back"
+)
 
 
 class _FoundChunks(NamedTuple):
@@ -152,7 +157,10 @@ def _nothing(view: View, question: LocalQuery, why: NoticeCode | None, scope: Sc
 
 
 def _notes(view: View, question: LocalQuery, scope: Scope) -> tuple[Notice, ...]:
-    return tuple(Notice(code, scope.source_id, str(code)) for code in _notices(view, question))
+    notes = tuple(Notice(code, scope.source_id, str(code)) for code in _notices(view, question))
+    if schema.version_of(view.connection) == schema.SCHEMA_VERSION:
+        return notes
+    return (*notes, Notice(NoticeCode.BASE_OUTDATED, scope.source_id, _OUTDATED))
 
 
 def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:

@@ -111,6 +111,7 @@ class LocalSource:
         return Examination(
             records=len(answer.chunks),
             problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),
+            warnings=tuple(note for note in answer.notices if note.code is NoticeCode.BASE_OUTDATED),
         )
 
     def list_chunks(self) -> Iterator[Chunk]:

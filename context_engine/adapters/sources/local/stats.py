@@ -15,6 +15,21 @@ from context_engine.adapters.sources.local.partitions import Partition, partitio
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration, StoredAdapter
 
 
+class BaseContents(NamedTuple):
+    """The size of a base and the versions that wrote it.
+
+    Attributes:
+        schema_version: of its tables.
+        generation: number of commits.
+    """
+
+    schema_version: int
+    base_id: str
+    generation: int
+    documents: int
+    chunks: int
+
+
 class SourceStats(NamedTuple):
     """The size of one source."""
 
@@ -57,6 +72,7 @@ class BaseStats:
         generation: number of commits.
         index_generation: the indexed commit; None if this version cannot read the index.
         lag: commits the index is behind, or None if unknown.
+        schema_version: of the tables; below this program's, the base is older and is only read.
         model_id: of the embedder that made the vectors, or None.
         dimension: length of a vector; 0 without vectors.
         vector_form: float32 or int8; None without vectors.
@@ -88,6 +104,16 @@ class BaseStats:
     partitions: tuple[PartitionStats, ...] = ()
 
 
+def read_contents(connection: sqlite3.Connection) -> BaseContents:
+    """Return the size of a base of any version."""
+    version = schema.version_of(connection)
+    base_id, generation = connection.execute("SELECT base_id, generation FROM state").fetchone()
+    documents, chunks = connection.execute(
+        "SELECT count(*), coalesce(sum(chunk_count), 0) FROM documents WHERE removed IS NULL"
+    ).fetchone()
+    return BaseContents(version, base_id, generation, documents, chunks)
+
+
 def read_stats(connection: sqlite3.Connection, root: Path, generation: int | None) -> BaseStats:
     """Return the statistics of a base.
 
@@ -115,7 +141,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, generation: int | Non
         generation=state.generation,
         index_generation=generation,
         lag=None if generation is None else max(0, state.generation - generation),
-        schema_version=schema.SCHEMA_VERSION,
+        schema_version=schema.version_of(connection),
         analyser_version=state.analyser,
         model_id=model.model_id if model else None,
         dimension=model.dimension if model else 0,

@@ -157,11 +157,18 @@ def _facts(stats: BaseStats) -> Table:
         ("commits", stats.generation),
         ("index", index),
         ("vectors", _vectors(stats)),
-        ("schema, analyser", f"{stats.schema_version}, {stats.analyser_version}"),
+        ("schema, analyser", f"{_schema(stats.schema_version)}, {stats.analyser_version}"),
         *adapter_lines(stats.adapters),
         *_calibrations(stats),
     )
     return table(("", ""), rows, header=False)
+
+
+def _schema(version: int) -> str:
+    from context_engine.wiring.embedded_base import schema_version
+
+    newest = schema_version()
+    return str(version) if version == newest else f"{version} (older: 'kb rebuild' upgrades it to {newest})"
 
 
 def _partitions(partitions: Sequence[PartitionStats]) -> Table:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.local.adapter_store import writing
 from context_engine.adapters.sources.local.schema import DATABASE, SCHEMA_VERSION
-from context_engine.core.models import AccessScope
+from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.core.models import AccessScope, NoticeCode
 from context_engine.errors import StoreVersionMismatch
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -59,3 +61,48 @@ def test_a_writer_upgrades_it_and_keeps_all_that_was_there(older: Path) -> None:
         assert base.calibration("HOUSE", access=AccessScope()) == found.calibrations[2].calibration
         assert found.calibrations[2].calibration.threshold == 0.25
         assert base.held_vectors(["sop", "board"]).origin.partitions == (1, 2)
+
+
+@pytest.fixture
+def version_4(older: Path) -> Path:
+    """The same base as version 4 of the tables left it, with the index of today."""
+    with LocalBase(older) as base:
+        base.writer().close()
+    with closing(sqlite3.connect(older / DATABASE)) as connection:
+        connection.execute("ALTER TABLE calibrations DROP COLUMN near_miss")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    return older
+
+
+def test_the_version_before_is_read_as_it_is_and_says_so(version_4: Path) -> None:
+    before = rows(version_4)
+    with LocalBase(version_4) as base:
+        answer = base.answer("hotel", top_k=1, scope=Scope(source_id="sop"))
+        assert [chunk.chunk_id for chunk in answer.chunks] == ["b1"]
+        assert [notice.code for notice in answer.notices] == [NoticeCode.BASE_OUTDATED]
+        assert base.stats().schema_version == base.contents().schema_version == 4
+        assert base.verify().ok
+        calibration = base.calibration("HOUSE", access=AccessScope())
+        assert calibration is not None and calibration.near_miss is None
+    assert rows(version_4) == before
+
+
+def test_the_version_before_is_not_written_until_it_is_upgraded(version_4: Path) -> None:
+    with pytest.raises(StoreVersionMismatch, match="context-engine kb rebuild"), writing(version_4):
+        pass
+    with LocalBase(version_4) as base:
+        base.rebuild()
+        assert base.stats().schema_version == SCHEMA_VERSION
+        assert base.answer("hotel", top_k=1, scope=Scope(source_id="sop")).notices == ()
+
+
+def test_a_later_version_is_refused_and_says_how_to_go_back(version_4: Path) -> None:
+    with closing(sqlite3.connect(version_4 / DATABASE)) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with LocalBase(version_4) as base:
+        with pytest.raises(StoreVersionMismatch, match="context-engine restore"):
+            base.stats()
+        with pytest.raises(StoreVersionMismatch, match="context-engine restore"):
+            base.writer()
+        assert base.contents().schema_version == SCHEMA_VERSION + 1

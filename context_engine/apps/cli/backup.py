@@ -1,0 +1,194 @@
+"""`context-engine backup` and `context-engine restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.context import ConfigLocation, os_user, require_operator, with_location
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+from context_engine.core.engine import SystemClock
+
+if TYPE_CHECKING:
+    from context_engine.service.backup.archive import Manifest
+    from context_engine.service.backup.restoring import Restored
+    from context_engine.wiring.setup import Setup
+
+SCHEMA_VERSION: Final = 1
+_PARTS: Final = ("base", "ledger", "tokens")
+_FILE: Final = click.Path(path_type=Path)
+
+BACKUP: Final = """\b
+Examples:
+  context-engine backup /mnt/backups
+  context-engine backup /mnt/backups/before-upgrade.zip --json
+"""
+
+
+@click.command(epilog=BACKUP)
+@click.argument("target", metavar="FILE_OR_DIR", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def backup(location: ConfigLocation, target: Path, as_json: bool) -> None:
+    """Write the base, the ledger, the tokens and the configuration to one archive.
+
+    The service may run and documents may be ingested meanwhile: each part is a snapshot. The archive appears under its
+    name when it is complete and has been read back; it never overwrites a file. In a folder it is named by the time.
+
+    Keys are never in it, nor a configuration file that holds one; what is left out is named. The archive holds the
+    texts of the documents and of the record of searches, so protect it as you protect them.
+    """
+    from context_engine.service.backup.taking import take_backup
+
+    setup = _setup(location)
+    with progress_bar("Writing the backup …") as progress:
+        made = take_backup(setup, setup.data_dir(location.data_dir), target, clock=SystemClock(), progress=progress)
+    size = made.path.stat().st_size
+    if as_json:
+        print_json(
+            {"schema_version": SCHEMA_VERSION, "archive": str(made.path), "bytes": size, **_facts(made.manifest)}
+        )
+        return
+    outcome("backed up", f"{made.path}, {size / 1e6:.1f} MB: {_contents(made.manifest)}")
+    for left_out in made.manifest.left_out:
+        note(f"not in it: {left_out.name}: {left_out.reason}")
+
+
+RESTORE: Final = """\b
+Examples:
+  context-engine restore /mnt/backups/context-engine-20260302T020000Z.zip --dry-run
+  context-engine restore backup.zip --config-to /etc/context-engine
+  context-engine restore backup.zip --config-dir /etc/context-engine --data-dir /var/lib/context-engine
+  context-engine restore backup.zip --only base --replace
+"""
+
+
+@click.command(epilog=RESTORE)
+@click.argument("archive", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Restore this part alone; may be repeated.")
+@click.option("--replace", is_flag=True, help="Move what is in place aside, under a name with the time.")
+@click.option("--dry-run", is_flag=True, help="Do all the checks, and put nothing in place.")
+@click.option(
+    "--erasures",
+    multiple=True,
+    metavar="LEDGER",
+    help="Repeat the erasures of a newer ledger: its file, its DSN, or its export in jsonl; may be repeated.",
+)
+@click.option("--config-to", type=_FILE, metavar="DIR", help="Write the configuration alone, to a new folder.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def restore(
+    location: ConfigLocation,
+    archive: Path,
+    only: tuple[str, ...],
+    replace: bool,
+    dry_run: bool,
+    erasures: tuple[str, ...],
+    config_to: Path | None,
+    as_json: bool,
+) -> None:
+    """Check an archive of 'backup', and put its base, ledger and tokens in place. Stop the service first.
+
+    Every file is compared with its digest. The base is upgraded, indexed and verified. The ledger is verified with the
+    checkpoint and the head of the backup. Then all is moved to its place; nothing is ever overwritten or deleted.
+
+    What was erased from the ledger after the backup is in the archive still. It is erased again if the present ledger
+    or one named with --erasures shows the erasure; this needs the key of a signed ledger.
+    """
+    if config_to is not None:
+        _restore_configuration(archive, config_to, as_json)
+        return
+    from context_engine.service.backup.restoring import Wanted
+    from context_engine.service.backup.restoring import restore as restore_parts
+
+    setup = _setup(location)
+    wanted = Wanted(only or _PARTS, replace, dry_run, erasures, os_user())
+    with progress_bar("Reading the backup …") as progress:
+        data_dir = setup.data_dir(location.data_dir)
+        restored = restore_parts(setup, data_dir, archive, wanted, clock=SystemClock(), progress=progress)
+    if as_json:
+        print_json(_published(archive, restored, dry_run=dry_run))
+    else:
+        _report(restored, dry_run=dry_run)
+    for sentence in restored.notes:
+        note(sentence, style="yellow")
+
+
+def _setup(location: ConfigLocation) -> Setup:
+    """Return the configuration; operators alone go on.
+
+    Raises:
+        InvalidRequest: the user is no operator.
+    """
+    from context_engine.wiring.setup import load_setup
+
+    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    require_operator(setup.config.principals)
+    return setup
+
+
+def _restore_configuration(archive: Path, target: Path, as_json: bool) -> None:
+    from context_engine.service.backup.restoring import restore_configuration
+
+    with progress_bar("Reading the backup …") as progress:
+        files = [str(file) for file in restore_configuration(archive, target, progress=progress)]
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, "archive": str(archive), "configuration": files})
+    else:
+        outcome("restored", f"{counted(len(files), 'file')} of the configuration in {target}")
+        note("Set its variables and secret files, then restore the rest with --config-dir.")
+
+
+def _report(restored: Restored, *, dry_run: bool) -> None:
+    manifest = restored.manifest
+    outcome(
+        "could be restored" if dry_run else "restored",
+        f"{_contents(manifest)}; made at {manifest.made_at:%Y-%m-%d %H:%M} UTC",
+    )
+    for name, place in restored.placed.items():
+        note(f"{name}: {place}")
+    for place in restored.set_aside:
+        note(f"set aside: {place} (delete it when nobody needs it)")
+    if restored.verdict is not None:
+        note(
+            f"The ledger is {restored.verdict}. 'context-engine audit verify --against FILE', with a checkpoint kept "
+            "elsewhere, shows whether records were made after the backup."
+        )
+        note(f"Erased again: {restored.erased} questions and texts.")
+    if restored.kept_tokens:
+        note("The present tokens stay; those of the backup were left out.")
+    elif "tokens" in restored.placed:
+        note(
+            "Tokens that were revoked after the backup open again: look at 'context-engine token list'.", style="yellow"
+        )
+
+
+def _published(archive: Path, restored: Restored, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "archive": str(archive),
+        "dry_run": dry_run,
+        **_facts(restored.manifest),
+        "placed": {name: str(place) for name, place in restored.placed.items()},
+        "set_aside": [str(place) for place in restored.set_aside],
+        "ledger_verdict": restored.verdict,
+        "erased_again": restored.erased,
+        "kept_tokens": restored.kept_tokens,
+        "notes": list(restored.notes),
+    }
+
+
+def _facts(manifest: Manifest) -> dict[str, Any]:
+    facts: dict[str, Any] = manifest.model_dump(mode="json", exclude={"format"})
+    return facts
+
+
+def _contents(manifest: Manifest) -> str:
+    parts = [] if manifest.base is None else [counted(manifest.base.documents, "document")]
+    parts += [] if manifest.ledger is None else [counted(manifest.ledger.size + manifest.ledger.pending, "record")]
+    parts.append(counted(len(manifest.below("config")) + len(manifest.below("manifests")), "configuration file"))
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Backup and restore of a deployment: its base, its ledger, its tokens and costs, and its configuration."""
