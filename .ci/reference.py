@@ -1,4 +1,4 @@
-"""Write docs/reference/ from the models and the command line, or say which of its pages are out of date.
+"""Write docs/reference/ and the commands that shells complete, or say which of the files are out of date.
 
 python .ci/reference.py            writes
 python .ci/reference.py --check    writes nothing; exit code 1 where a page is out of date
@@ -19,12 +19,14 @@ from context_engine import errors
 from context_engine.adapters.sources.dify import DifySettings
 from context_engine.adapters.sources.postgres import PostgresSettings
 from context_engine.apps.cli import main as command_line
+from context_engine.apps.cli.completion import command_tree
 from context_engine.apps.server.problems import TYPE_PREFIX, kinds
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
 from context_engine.settings.access_file import AccessFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
+COMMANDS = "../../context_engine/apps/cli/commands.json"
 Schema = Mapping[str, Any]
 
 
@@ -39,6 +41,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "problems.md": problems_page(),
         "cli.md": "\n".join(cli_page()),
+        COMMANDS: json.dumps(command_tree(command_line), indent=1) + "\n",
     }
 
 
@@ -53,6 +56,11 @@ _GROUPS = {
     "of the pseudonyms is no setting: `CONTEXT_ENGINE_PRIVACY_KEY`.",
     "audit": "Of the deployment; a domain may set `audit_query` and `audit_retention_days`. Where the ledger is and "
     "what it is signed with are no settings: `CONTEXT_ENGINE_AUDIT_LEDGER`, `CONTEXT_ENGINE_AUDIT_KEY`.",
+    "telemetry": "Of the deployment, off unless set. Where spans are sent is no setting: the variables `OTEL_*` of "
+    "OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+    "cache": "Of the deployment. `cache_ttl_s` and `cache_unversioned_ttl_s` say which answers are kept, and for how "
+    "long. The address and the key of a cache that processes share are no settings: `CONTEXT_ENGINE_CACHE_URL`, "
+    "`CONTEXT_ENGINE_CACHE_KEY`.",
     "server": "Of the service that `context-engine serve` and `context-engine mcp` run. The token of the environment "
     "is no setting: `CONTEXT_ENGINE_API_TOKEN`.",
 }

@@ -175,5 +175,22 @@ __class_getitem__
 # prometheus_client calls it at every read.
 collect
 
+# LangChain, LlamaIndex and Haystack call these by name.
+run_manager
+_get_relevant_documents
+_aget_relevant_documents
+_aretrieve
+run_async
+
+# click calls it to complete words in a shell.
+get_completions
+
 # Templates of the pages read these.
 is_marked
+p95_ms
+more_fates
+headline
+uncovered
+erasures
+narrowed
+finished

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,9 +15,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import settings
 
+from context_engine import demo
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -37,8 +40,11 @@ from context_engine.service.deployment import Deployment
 from context_engine.testing.fakes import ScriptedSource
 from context_engine.wiring.setup import load_setup
 
-settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
-settings.load_profile("context_engine")
+# No deadline: tests assert behaviour, never time. The plain run tries few examples of a law, new ones each time; the
+# project's check also tries many (`--hypothesis-profile=thorough`).
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")
 
@@ -137,6 +143,19 @@ def search_once(given: Given, query: str = "approval rule", engine: Any = None, 
         return made.search(request)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def given_environment() -> Iterator[Mapping[str, str]]:
+    """The environment as it was; in it, and for clients here, one made-up authority stands for those of the web.
+
+    No test asks a server of the web, and each client would take 25 ms to read the authorities of the web.
+    """
+    given, authority = dict(os.environ), str(Path(__file__).with_name("data") / "authority.pem")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", authority)
+        patch.setattr(certifi, "where", lambda: authority)
+        yield given
+
+
 @pytest.fixture(scope="session")
 def now() -> datetime:
     return NOW
@@ -216,6 +235,15 @@ def make_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
 
 
 @pytest.fixture(scope="session")
+def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes."""
+    folder = tmp_path_factory.mktemp("demo")
+    setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(folder)}, cwd=folder)
+    demo.ensure_base(folder / "data", setup.registry)
+    return folder / "data"
+
+
+@pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[Any]:
     """A PostgreSQL of this test run alone; whoever asks for it is a slow test."""
     spec = importlib.util.spec_from_file_location("postgresql_server", Path(__file__).with_name("postgresql_server.py"))
@@ -223,6 +251,19 @@ def postgresql_server() -> Iterator[Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with module.PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server() -> Iterator[Any]:
+    """A Redis of one test alone; whoever asks for it is a slow test."""
+    spec = importlib.util.spec_from_file_location("redis_server", Path(__file__).with_name("redis_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not module.RedisServer.installed():
+        pytest.skip("redis-server is not installed")
+    with module.RedisServer() as server:
         yield server
 
 

@@ -1,8 +1,9 @@
-"""An OpenID Connect provider on loopback: keys that rotate, tokens of any kind, and a server that can be down."""
+"""An OpenID Connect provider on loopback: rotating keys, tokens of any kind, sign-in, and a server that can be down."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import threading
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -77,21 +79,34 @@ def unsigned(header: Mapping[str, Any], body: Mapping[str, Any], signature: byte
 
 
 class IdentityProvider:
-    """Publishes keys until it is left.
+    """Publishes keys and signs people in until it is left.
 
     Attributes:
         document: what it publishes.
         down: it answers 503.
-        asked: how many times it was asked.
+        asked: how many times it was asked for keys.
+        codes: code of a sign-in -> its challenge and redirect URI; each is good once.
+        claims: of the access tokens that it gives for a code.
     """
 
     def __init__(self) -> None:
         self.document: Any = {"keys": [jwk("k1")]}
         self.down = False
         self.asked = 0
+        self.codes: dict[str, tuple[str, str]] = {}
+        self.claims: dict[str, Any] = {}
         handler = type("Handler", (_Handler,), {"provider": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.jwks = f"http://127.0.0.1:{self._server.server_address[1]}/realms/staff/keys?v=1"
+        self.token_url = f"http://127.0.0.1:{self._server.server_address[1]}/realms/staff/token"
+
+    def authorize(self, address: str) -> dict[str, str]:
+        """Let a person sign in at an address; return the parameters that the browser is sent back with."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+        code = f"code-{len(self.codes)}"
+        self.codes[code] = (asked["code_challenge"], asked["redirect_uri"])
+        return {"code": code, "state": asked["state"], "iss": ISSUER}
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -106,6 +121,23 @@ class IdentityProvider:
 
 class _Handler(BaseHTTPRequestHandler):
     provider: IdentityProvider
+
+    def do_POST(self) -> None:
+        form = {name: values[0] for name, values in parse_qs(self._body().decode()).items()}
+        challenge, redirect_uri = self.provider.codes.pop(form.get("code", ""), ("", ""))
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        proved = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == challenge
+        known = self.headers["Authorization"] == f"Basic {base64.b64encode(b'pages:s3cret').decode()}"
+        good = proved and known and redirect_uri == form["redirect_uri"] and not self.provider.down
+        token = access_token(now=datetime.now(UTC), **self.provider.claims)
+        body = json.dumps({"access_token": token} if good else {"error": "invalid_grant"}).encode()
+        self.send_response(200 if good else 400)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
 
     def do_GET(self) -> None:
         self.provider.asked += 1

@@ -23,6 +23,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.engine.comparison import compare
 from context_engine.core.models import AnswerPolicy, ChatMessage, Context, Decision, SearchRequest, SearchResult
 from context_engine.core.query.follow_up import needs_subject
+from context_engine.core.tracing import Step, spanned
 from context_engine.errors import ChatModelError, CostLimitReached, InvalidRequest
 
 Mode = Literal["extractive", "model"]
@@ -132,7 +133,7 @@ class Answerer:
     def stream(
         self, request: SearchRequest, history: Sequence[ChatMessage] = (), stopped: Stopped | None = None
     ) -> Generator[Event, None, None]:
-        """Yield the events of an answer: `Started`, a `Stated` for each sentence, `Finished`.
+        """Return the events of an answer: `Started`, a `Stated` for each sentence, `Finished`.
 
         A consumer that closes the generator stops the model; what was stated until then is recorded.
 
@@ -145,6 +146,12 @@ class Answerer:
             InvalidRequest: a looser policy than the domain's; else as `Engine.search`.
             ContextEngineError: as `Engine.search`.
         """
+        events = self._events(request, history, stopped)
+        return spanned(events, Step.ANSWER, request.domain, tracer=self._engine.tracer)
+
+    def _events(
+        self, request: SearchRequest, history: Sequence[ChatMessage], stopped: Stopped | None
+    ) -> Generator[Event, None, None]:
         alone, warnings = self.standalone(request, history)
         result = self._engine.search(alone)
         yield from self.over(result, asked=request.query, warnings=warnings, stopped=stopped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from context_engine.answer.answering import Event, Finished, Started, Stated
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
@@ -135,14 +135,19 @@ def chat_question(body: CompletionRequest) -> AnswerRequest:
     """Return the question of a chat: its last user message, with the turns before it.
 
     Raises:
-        InvalidRequest: there is no user message with text.
+        InvalidRequest: there is no user message with text, or the question, a turn or the model's name is too long.
     """
     turns = [message for message in body.messages if message.role in ("user", "assistant") and message.text.strip()]
     if not turns or turns[-1].role != "user":
         raise InvalidRequest("messages must end with a user message that has text: it is the question")
     domain, _, persona = body.model.partition(":")
-    history = tuple(ChatTurn(role=_role(turn), content=turn.text) for turn in turns[:-1][-_TURNS:])
-    return AnswerRequest(query=turns[-1].text, domain=domain, persona_key=persona or None, history=history)
+    try:
+        history = tuple(ChatTurn(role=_role(turn), content=turn.text) for turn in turns[:-1][-_TURNS:])
+        return AnswerRequest(query=turns[-1].text, domain=domain, persona_key=persona or None, history=history)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = "model" if first["loc"][0] in ("domain", "persona_key") else "messages"
+        raise InvalidRequest(f"{where}: {first['msg']}") from None
 
 
 def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:

@@ -32,18 +32,32 @@ _LEAST_PART: Final = 2
 _MOST_PARTS: Final = 6
 _MOST_TOKENS: Final = 250
 
+_PAPER: Final = (
+    r"(?:polic(?:y|ies)|documents?|passages?|procedures?|rules?|texts?|notices?|sources?|guidelines?|regulations?"
+    r"|context|standards?|guides?|circulars?|sops?|excerpts?|articles?|information)"
+)
+_NUMBERED: Final = r"(?:passage|document|source|excerpt)s? \d+(?:(?:, | and |, and )\d+)*"
+_THE_PAPER: Final = rf"(?:(?:the|this|these|that|our|its|both)\s+(?:[\w-]+\s+){{0,2}}?{_PAPER}|{_NUMBERED})"
+_SAYS: Final = (
+    r"(?:also\s+)?(?:states?|says?|provides?|specif(?:y|ies)|notes?|confirms?|mentions?|explains?|indicates?|adds?"
+    r"|clarif(?:y|ies)|points? out)"
+)
+_LEADING_WORDS: Final = (
+    r"in addition|additionally|furthermore|moreover|also|in short|overall|among other things|in particular|specifically"
+    r"|however|therefore|thus|hence|meanwhile|separately|similarly|likewise|finally|lastly|in summary|in other words"
+    r"|for example|for instance|in general|generally|as a result|first(?:ly)?|second(?:ly)?|third(?:ly)?|next"
+)
 _FRAME: Final = re.compile(
-    r"(?:(?:yes|no)\s*[,:.;]\s*|(?:in addition|additionally|furthermore|moreover|also|in short|overall"
-    r"|among other things|in particular|specifically)\s*,\s*"
-    r"|(?:according to|under|per|as stated in|as set out in|in)\s+(?:the|this|these|that|our|its)\s+"
-    r"(?:[\w-]+\s+){0,2}?(?:polic(?:y|ies)|documents?|passages?|procedures?|rules?|texts?|notices?|sources?|guidelines?"
-    r"|regulations?|context|standards?|guides?|circulars?|sops?)\s*,\s*"
-    r"|(?:the|this)\s+(?:[\w-]+\s+){0,2}?(?:policy|document|passage|procedure|rules?|text|notice|source|guideline|regulation"
-    r"|context|standard|guide|circular|sop)\s+(?:states?|says?|provides?|specif(?:y|ies)|notes?|confirms?)\s+that\s+"
+    rf"(?:(?:yes|no|sure|certainly)\s*[,:.;!]\s*|(?:{_LEADING_WORDS})\s*,\s*|(?:please )?note that\s+"
+    r"|(?:according to|based on|under|per|from|in|as (?:per|stated in|set out in|mentioned in|described in|noted in))"
+    rf"\s+{_THE_PAPER}(?:\s+(?:given|provided|above))?\s*,\s*"
+    rf"|{_THE_PAPER}\s+{_SAYS}\s+that\s+|it is (?:stated|noted|mentioned) that\s+"
     r")+",
     re.IGNORECASE,
 )
 """What leads into a sentence and says nothing of a rule: "According to the policy,"."""
+_POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
+"""A passage named in brackets inside a sentence."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
@@ -104,7 +118,8 @@ def check(
 
 def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
-    rest = _FRAME.sub(", ", text, count=1) if _FRAME.match(text) else text
+    rest = _POINTER.sub("", text)
+    rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
     topic = _TOPIC.match(rest.removeprefix(", "))
     if topic and content_keys(read(topic[1].lower())) <= keys:
         rest = f", {rest.removeprefix(', ')[topic.end() :]}"

@@ -20,6 +20,8 @@ _LABEL: Final = re.compile(
 _QUOTE: Final = re.compile(r"[\"“]([^\"“”\[\]\n]+)[\"”]")
 _OPEN_LABEL: Final = re.compile(r"[\[【][^\[\]【】\n]{0,2400}\Z")
 _MARKER: Final = re.compile(r"\s*(?:#{1,6}|>|(?P<item>[-*+•]|\d{1,3}[.)]|\(?[a-z]\)))\s+")
+_ANNOUNCES: Final = re.compile(r"(?:\w+[,!]\s+)?(?:.{0,60}, )?here(?:'s|’s| is| are)\b", re.IGNORECASE)
+"""How a lead-in begins that announces an answer and says nothing itself: "Here are the steps:"."""
 _RULE: Final = re.compile(r"[\s|:=*_-]*|\s*(?:```|~~~).*")
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]*_]*")
 _NUMBER: Final = re.compile(r"\d+")
@@ -43,8 +45,10 @@ class CitedSentence(NamedTuple):
 
     @property
     def claim(self) -> str:
-        """What is to be checked: the sentence after its lead-in."""
-        return f"{self.lead_in.rstrip(':')} {self.text}" if self.lead_in else self.text
+        """What is to be checked: the sentence after its lead-in, unless that only announces it."""
+        if not self.lead_in or _ANNOUNCES.match(self.lead_in):
+            return self.text
+        return f"{self.lead_in.rstrip(':')} {self.text}"
 
 
 class SentenceReader:

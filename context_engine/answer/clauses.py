@@ -12,7 +12,7 @@ from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
 
-_MOST_SEGMENTS: Final = 9
+_MOST_SEGMENTS: Final = 12
 _MOST_PARTS: Final = 60
 _REFERS_BACK: Final = re.compile(r"\bsuch an?\b")
 _BINDING: Final = (MeaningKind.CONDITION, MeaningKind.EXCEPTION)
@@ -28,6 +28,7 @@ class Clause(NamedTuple):
         bound: the conditions and exceptions of the clause, each apart.
         context: keys of what stands around it: headings, column names, the sentence that "such a" refers to.
         before: keys of the lead-in and of the sentence that the clause refers back to.
+        whole: keys of the whole statement that the clause is of.
         cells: of a row of a table or record, its name first; empty for prose.
     """
 
@@ -36,6 +37,7 @@ class Clause(NamedTuple):
     bound: tuple[tuple[MeaningToken, ...], ...]
     context: frozenset[str]
     before: frozenset[str]
+    whole: frozenset[str]
     cells: tuple[ClauseCell, ...] = ()
 
     @property
@@ -106,7 +108,7 @@ class StatedClause(NamedTuple):
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
         tokens = (*self.lead, *(token for segment in chosen for token in segment.tokens))
         bound = tuple(segment.tokens for segment in chosen if segment.binds)
-        return Clause(tokens, len(self.lead), bound, self.context, self.before)
+        return Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys)
 
 
 @lru_cache(maxsize=512)
@@ -163,7 +165,7 @@ def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
     named = [cell for cell in others if content_keys(cell.column) & asked]
     chosen = [cell for cell in named or others if _is_asked(cell, asked)]
     tokens = (*head.tokens, *(token for cell in chosen for token in (*cell.column, *cell.tokens)))
-    return Clause(tokens, 0, (), row.context, row.before, (head, *chosen))
+    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *chosen))
 
 
 def _is_asked(cell: ClauseCell, asked: frozenset[str]) -> bool:

@@ -40,7 +40,7 @@ def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> C
     keys = _keys(clause)
     findings = [
         *_values(claim, clause),
-        *_added(claim, clause.tokens, keys),
+        *_added(claim, clause, keys),
         *_renamed(claim, clause),
         *_differing(claim, clause),
         *_conditions(claim, clause),
@@ -95,9 +95,7 @@ def _value_code(value: Value, present: Iterable[Value]) -> str:
     return "number"
 
 
-def _added(
-    claim: Sequence[MeaningToken], own: Sequence[MeaningToken], keys: frozenset[str]
-) -> Iterator[SentenceFinding]:
+def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:
     """Yield dates, references, names and acts of the sentence that stand neither in the clause nor around it."""
     for token in claim:
         if token.key in keys or token.value:
@@ -107,11 +105,11 @@ def _added(
             yield SentenceFinding(code, f'"{token.written}" is not in the passage')
         elif token.is_name:
             yield SentenceFinding("name", f'"{token.written}" is not in the passage')
-    for key, count in (_exact(claim) - _exact(own)).items():
+    for key, count in (_exact(claim) - _exact(clause.tokens)).items():
         if key in keys and count < _exact(claim)[key]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
-    if unknown and (negated(unknown, set(keys)) or negated(set(keys), unknown)):
+    if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
@@ -147,7 +145,7 @@ def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
         needed = stated if kind is MeaningKind.NEGATION else _counted(clause.own, kind)
         if kind is not MeaningKind.NEGATION:
             claimed, stated, needed = Counter(set(claimed)), Counter(set(stated)), Counter(set(needed))
-        if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in clause.tokens):
+        if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in claim):
             claimed.pop("must", None)  # a row says "24 hours", a sentence "must ... within 24 hours"
         for key in claimed - stated:
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
+from context_engine.answer.sentences import StatementKind
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
 
@@ -21,6 +22,19 @@ LEAST_ALIKE: Final = 0.7
 _HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
 _LEAST_WORDS: Final = 3
 _COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
+
+
+Yields = Literal["first", "second", "undecided"]
+
+
+class HasAuthority(Protocol):
+    """A side of a contradiction: its tier, and the ISO date on which it came into force; None if unknown."""
+
+    @property
+    def tier(self) -> int | None: ...
+
+    @property
+    def effective_from(self) -> str | None: ...
 
 
 class ConflictDifference(NamedTuple):
@@ -61,13 +75,20 @@ class Conflict(NamedTuple):
     first: Side
     second: Side
     differences: tuple[ConflictDifference, ...]
-    yields: Literal["first", "second", "undecided"]
+    yields: Yields
 
 
-class _Statement(NamedTuple):
-    """A sentence of a passage, or a cell, with the keys of what names its row and column."""
+class ComparedStatement(NamedTuple):
+    """A sentence of a passage, or a cell.
+
+    Attributes:
+        kind: of the statement that it is, or is a cell of.
+        named: keys of what names a cell's row and column; empty for a sentence.
+        words: keys of its words, without values, modals and negations.
+    """
 
     evidence: Evidence
+    kind: StatementKind
     quote: Quote
     named: frozenset[str]
     tokens: tuple[MeaningToken, ...]
@@ -84,7 +105,7 @@ def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -
     Returns:
         The pairs in the order of the passages' ranks; the better ranked passage is the first of a pair.
     """
-    known = [item for passage in sorted(evidence.values(), key=_rank) for item in _statements(passage)]
+    known = [item for passage in sorted(evidence.values(), key=_rank) for item in compared_statements(passage)]
     quotes = [quote for sentence in sentences for quote in sentence.quotes]
     is_quoted = [any(_overlap(item.quote, quote) for quote in quotes) for item in known]
     pairs = combinations(zip(known, is_quoted, strict=True), 2)
@@ -100,19 +121,24 @@ def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -
 def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tuple[ConflictDifference, ...]:
     """Return what two sentences about the same thing say otherwise; empty if they agree or are about something else.
 
-    They are about the same thing if at least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a
-    name in place of the other's.
-
     Args:
         first, second: as `reading.read` returns them.
     """
+    if not same_subject(first, second):
+        return ()
+    opposites = _opposites(_words(first), _words(second))
+    return tuple(dict.fromkeys((*_values(first, second), *_kinds(first, second), *opposites)))
+
+
+def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
+    """Return whether two sentences are about the same thing.
+
+    At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name in place of the other's.
+    """
     words, others = _words(first), _words(second)
     common = words & others
-    longest = max(len(words), len(others))
     renamed = _names(first) - others and _names(second) - words
-    if renamed or len(common) < _LEAST_WORDS or len(common) < LEAST_ALIKE * longest:
-        return ()
-    return tuple(dict.fromkeys((*_values(first, second), *_kinds(first, second), *_opposites(words, others))))
+    return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))
 
 
 def _is_header(text: str) -> bool:
@@ -120,7 +146,7 @@ def _is_header(text: str) -> bool:
     return len(_HEADER.findall(text)) > 1
 
 
-def _statements(passage: Evidence) -> Iterator[_Statement]:
+def compared_statements(passage: Evidence) -> Iterator[ComparedStatement]:
     """Yield the statements of a passage; of a row or record the name and one cell at a time."""
     for item in stated(passage):
         if _is_header(item.statement.text()):
@@ -128,7 +154,7 @@ def _statements(passage: Evidence) -> Iterator[_Statement]:
         span = (item.statement.spans[0][0], item.statement.spans[-1][1])
         quote = Quote(passage.label, *span, passage.text[slice(*span)])
         for named, tokens in _token_rows(item):
-            yield _Statement(passage, quote, named, tokens, _words(tokens))
+            yield ComparedStatement(passage, item.statement.kind, quote, named, tokens, _words(tokens))
 
 
 def _overlap(first: Quote, second: Quote) -> bool:
@@ -147,7 +173,7 @@ def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[Mean
         yield named | content_keys(cell.column), (*name.tokens, *cell.column, *cell.tokens)
 
 
-def _conflicts(pairs: Iterable[tuple[_Statement, _Statement]]) -> Iterator[Conflict]:
+def _conflicts(pairs: Iterable[tuple[ComparedStatement, ComparedStatement]]) -> Iterator[Conflict]:
     for first, second in pairs:
         if first.quote.label == second.quote.label or first.named != second.named:
             continue
@@ -155,10 +181,11 @@ def _conflicts(pairs: Iterable[tuple[_Statement, _Statement]]) -> Iterator[Confl
             continue
         if differences := differs(first.tokens, second.tokens):
             sides = [Side(each.quote, each.evidence.tier, each.evidence.effective_from) for each in (first, second)]
-            yield Conflict(sides[0], sides[1], differences, _yields(sides[0], sides[1]))
+            yield Conflict(sides[0], sides[1], differences, which_yields(sides[0], sides[1]))
 
 
-def _yields(first: Side, second: Side) -> Literal["first", "second", "undecided"]:
+def which_yields(first: HasAuthority, second: HasAuthority) -> Yields:
+    """Return which of two sides has less authority; see `Conflict.yields`."""
     if first.tier is not None and second.tier is not None and first.tier != second.tier:
         return "first" if first.tier > second.tier else "second"
     dates = (first.effective_from, second.effective_from)

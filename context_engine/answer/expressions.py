@@ -45,12 +45,13 @@ _POST: Final = (
     r"officers?|managers?|leads?|leaders?|heads?|chiefs?|directors?|executives?|presidents?|chair(?:man|person|woman)?"
     r"|owners?|supervisors?|administrators?|auditors?|engineers?|developers?|analysts?|approvers?|reviewers?|delegates?"
     r"|designees?|representatives?|responders?|investigators?|secretary|treasurer|trustees?|traders?|desk"
-    r"|ceo|coo|cfo|cto|ciso|cro|cio|dpo|csp|rp|hr|it"
+    r"|ceo|coo|cfo|cto|ciso|cro|cio|dpo|csp|rp|hr|(?-i:IT)"
 )
 _BODY: Final = (
     r"teams?|committees?|boards?|departments?|functions?|units?|groups?|divisions?|offices?|authorit(?:y|ies)|regulators?"
     r"|agenc(?:y|ies)|companies|company|firms?|banks?|organi[sz]ations?|ministry|council|court|police|part(?:y|ies)"
-    r"|provider|security|devops|legal|finance|compliance|operations|management|leadership|procurement|resources"
+    r"|provider|security|devops|legal(?! (?:entit|person|risk|basis|hold|advice|opinion|requirement))|finance"
+    r"|compliance|operations|management|leadership|procurement|resources"
 )
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
@@ -78,7 +79,8 @@ _PLACE: Final = (
     r"environment|database|registry|register|cent(?:er|re)|address|desk|drawer|library|share|bucket|archive)s?\b"
 )
 _MEANS: Final = (
-    r"\b(?:is|are|means?|refers? to|refer to|stands? for|defined as|includes?|indicates?|describes?)\b|[–—:-]"
+    r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|means?|refers? to|refer to|stands? for|defined as"
+    r"|includes?|indicates?|describes?)\b|[–—:-]"
 )
 
 _CODE: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[-/.][A-Za-z0-9]+){0,5}[-/]\d[\w./-]*")

@@ -18,6 +18,10 @@ LEAST_COVERAGE: Final = 0.6
 """Least share of a question's information that an answer holds, with its lead-in and headings. Chosen on questions
 about policies: it refuses 35 of 40 that the texts do not answer, and 6 of 100 that they do."""
 
+LEAST_SUBJECT: Final = 0.75
+"""Least share of the words that name the subject of a question, if its answer must have a certain form: any sentence
+with a duration is no answer to "how long is the notice period?"."""
+
 SIMILAR: Final = 0.85
 """Further sentences are shown if they score at least this share of the best one."""
 
@@ -56,11 +60,18 @@ def extract(question: str, evidence: Sequence[Evidence], *, language: str = "en"
         raise InvalidRequest(f"most must be a whole number, 1 or more, got {most!r}")
     asked = read_question(question, language)
     ranked = candidates(asked, evidence)
-    able = [candidate for candidate in ranked if candidate.match.coverage >= LEAST_COVERAGE]
+    able = [each for each in ranked if each.match.coverage >= LEAST_COVERAGE and _is_about(asked, each.match)]
     if not able:
         return Extraction(asked.want.name, (), _refusal(asked, evidence, ranked))
     shown = list(_distinct(able))[:most]
     return Extraction(asked.want.name, tuple(sentence_of(candidate.statement, asked) for candidate in shown), None)
+
+
+def _is_about(asked: AskedQuestion, match: QuestionMatch) -> bool:
+    """Return whether a statement names the subject of a question; what "who" does may be said in another word."""
+    named = {term for term, weight in asked.weights.items() if weight == 1.0}
+    named -= {asked.act} if asked.want.name == "role" else set()
+    return not asked.want.strict or len(named - match.missing) >= LEAST_SUBJECT * len(named)
 
 
 def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[AnswerCandidate]:

@@ -25,6 +25,7 @@ _WITHOUT: Final = 0.25
 
 _IN_A_LIST: Final = 0.75
 _ROLE_FIRST: Final = 0.75
+_ELSEWHERE: Final = 0.25
 _SECOND_KIND: Final = 0.7
 _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
@@ -115,7 +116,7 @@ def _acts(act: str, text: str, place: Span) -> float:
         return 1.0
     if any(closeness(act, word) for word in terms(before)):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
-    return _HALF
+    return _ELSEWHERE
 
 
 def _defines(question: AskedQuestion, text: str) -> float:

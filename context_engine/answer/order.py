@@ -6,6 +6,7 @@ passive. Otherwise a word in another place means another role.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -38,6 +39,7 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
         claim: the sentence, read; its words, modals and conditions stand in the clause too.
     """
     yield from _governed(claim, clause.tokens)
+    yield from _other_acts(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
 
@@ -58,6 +60,33 @@ def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
         ]
         if governed and not any(governed & each for each in others):
             yield SentenceFinding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
+
+
+def _other_acts(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield the modals of the sentence that stand before another verb than in the clause.
+
+    A verb may be said in another word, or after an adverb: where a verb of the clause is not in the sentence, nothing
+    is said; and one word of two is enough.
+    """
+    said = content_keys(claim)
+    for key, acts in _acts(claim).items():
+        stated = _acts(own).get(key, ())
+        verbs = {act[0] for act in stated}
+        if not verbs <= said:
+            continue
+        for act in acts:
+            if verbs.isdisjoint(act) and not any(act[0] in other for other in stated):
+                yield SentenceFinding("modal", f'"{key}" stands before another verb than in the passage')
+
+
+def _acts(tokens: Sequence[MeaningToken]) -> dict[str, list[list[str]]]:
+    """Return for each modal the keys of the first two words behind it, at each place."""
+    out: dict[str, list[list[str]]] = {}
+    for place, token in enumerate(tokens):
+        content = [each.key for each in tokens[place + 1 :] if each.kind in CONTENT][:2]
+        if token.kind is MeaningKind.MODAL and content:
+            out.setdefault(token.key, []).append(content)
+    return out
 
 
 def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[str]:
@@ -118,14 +147,27 @@ def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterat
     if _is_passive(claim, own) or _is_passive(own, claim) or _is_ordered(claim, own):
         return
     kept = _common_order(claim, own)
+    repeated = _repeated(claim, own, kept)
     places: dict[tuple[str, Value | None], list[int]] = {}
     for place, token in enumerate(own):
         if token.kind in CONTENT:
             places.setdefault((token.key, token.value), []).append(place)
     for place, token in enumerate(claim):
         others = places.get((token.key, token.value)) if token.kind in CONTENT and place not in kept else None
-        if others and not any(_same_place(claim, place, own, other, kept) for other in others):
+        if (
+            others
+            and token.key not in repeated
+            and not any(_same_place(claim, place, own, other, kept) for other in others)
+        ):
             yield SentenceFinding("roles", f'"{token.written}" stands in another place than in the passage')
+
+
+def _repeated(claim: Sequence[MeaningToken], own: Sequence[MeaningToken], kept: frozenset[int]) -> frozenset[str]:
+    """Return the keys that the sentence says again where the clause has a pronoun."""
+    if not any(token.kind is MeaningKind.LINK and token.key == "it" for token in own):
+        return frozenset()
+    said, stated = (Counter(token.written for token in tokens if token.kind in CONTENT) for tokens in (claim, own))
+    return frozenset(claim[place].key for place in kept if said[claim[place].written] > stated[claim[place].written])
 
 
 def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
@@ -168,7 +210,9 @@ def _ends_phrase(
     claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
 ) -> bool:
     """Return whether the moved words from a place on stand together in both, to the end of a phrase of the clause."""
-    while other + 1 < len(own) and own[other + 1].kind in CONTENT:
+    leads = not content_keys(own[:other])
+    still = {claim[at].key for at in kept}
+    while other + 1 < len(own) and own[other + 1].kind in CONTENT and not (leads and own[other + 1].key in still):
         if place + 1 == len(claim) or place + 1 in kept or claim[place + 1].key != own[other + 1].key:
             return False
         place, other = place + 1, other + 1

@@ -69,10 +69,13 @@ _PHRASES: Final = {
     "at least": "at least|(?:no|not) (?:less|fewer) than|(?:a |the )?minimum of",
     "at most": "at (?:the )?most|(?:no|not) (?:more|greater|longer|older|higher) than|up to|(?:a |the )?maximum of"
     "|not exceed(?:ing)?",
-    "within": "within|(?:no|not) later than|at the latest",
+    "within": "within|(?:no|not) later than|at the latest|(?:in|during|over) the (?:preceding|previous|past|last|next)"
+    f"{_AMOUNT}",
     "must not": "may not|must not|shall not|can not|cannot|(?:is|are|be) not (?:allowed|permitted) to"
     "|(?:is|are|be) (?:prohibited|forbidden) from",
-    "must": "must|shall|ha(?:s|ve|d) to|(?:is|are|be) (?:required|obliged) to|needs? to",
+    "shall": "shall",
+    "must": "must",
+    "need": "ha(?:s|ve|d) to|(?:is|are|be) (?:required|obliged) to|needs? to",
     "may": "may|can|(?:is|are|be) (?:allowed|permitted|entitled|able) to",
     "should": "should|ought to",
     "will": "will",
@@ -100,7 +103,7 @@ _PHRASES: Final = {
     "less than": f"less than|below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
 }
 _KINDS: Final = {
-    **dict.fromkeys(("must", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
+    **dict.fromkeys(("must", "shall", "need", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
     **dict.fromkeys(("no", "not", "without"), MeaningKind.NEGATION),
     **dict.fromkeys(("if", "unless", "until", "while", "subject to"), MeaningKind.CONDITION),
     **dict.fromkeys(("under", "about"), MeaningKind.LINK),
@@ -108,6 +111,8 @@ _KINDS: Final = {
     "only": MeaningKind.ONLY,
     "promptly": MeaningKind.WORD,
 }
+_DUTIES: Final = frozenset(("shall", "need"))
+"""Modals that say what "must" says; after "no", "need" says that there is no duty."""
 _BOUNDS: Final = frozenset(("at least", "at most", "within", "more than", "less than"))
 _PLACES: Final = {"more than": "above", "less than": "below"}
 """What a bound says where no number follows: "above the threshold"."""
@@ -122,10 +127,10 @@ _LINKS: Final = "by to in on at for from with of under as than into against betw
 _PRONOUNS: Final = "it they he she this these those"
 _BEING: Final = "is are was were be been being"
 _COORDINATORS: Final = "and or but"
-_SILENT: Final = "each every either both also thereafter then there however e g i a same such"
+_SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
-    upper following preceding
+    upper following preceding include
 """
 """Words that `meaning` compares in near-duplicates, but that a paraphrase may add or leave out."""
 
@@ -160,6 +165,8 @@ _TYPOGRAPHY: Final = str.maketrans(
 )
 _NOT: Final = re.compile(r"\b(?:(ca)|(wo)|(sha)|(\w+))n't\b")
 _SHORTENED: Final = {1: "can", 2: "will", 3: "shall"}
+_WHEREAS: Final = re.compile(r"((?:\w+\W+){3}\w+), (?:while|whilst|whereas) ")
+"""A comma before "while" sets two statements side by side; without one, or at a beginning, it is a condition."""
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
 
@@ -189,6 +196,7 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     """
     plain = normalised(text)
     lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", plain.lower())
+    lower = _WHEREAS.sub(r"\1, and ", lower)
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
     return tuple(_bounded(list(_scanned(marked, names(plain)))))
@@ -269,10 +277,17 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             if not _is_joined(tokens, place):
                 place_of = _PLACES.get(token.key)
                 yield token._replace(kind=MeaningKind.SIDE, key=place_of) if place_of else token
-        elif denied and token.kind is MeaningKind.MODAL and token.key == "may":
-            yield token._replace(key="must")
+        elif denied and token.key in ("may", "need"):
+            yield token if token.key == "need" else token._replace(key="must")
+        elif token.key == "of" and place and _is_period(tokens[place - 1].value, tokens, place - 1):
+            yield MeaningToken(MeaningKind.BOUND, "after", "of")
         else:
-            yield token
+            yield token._replace(key="must") if token.key in _DUTIES else token
+
+
+def _is_period(value: Value | None, tokens: Sequence[MeaningToken], place: int) -> bool:
+    """Return whether "within 30 days" stands at a place: "of" behind it says "after"."""
+    return value is not None and _complete(tokens, place, value).bound == "within" and value.unit not in ("", "%")
 
 
 def _is_joined(tokens: Sequence[MeaningToken], place: int) -> bool:

@@ -21,8 +21,8 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
     """Return what is recorded of an answer.
 
     Args:
-        mask: masks personal data in the question if the domain sets `mask_stored_queries`; the words of passages are
-            masked already.
+        mask: masks personal data in the question, and in what a model wrote, if the domain sets `mask_stored_queries`;
+            the words of passages are masked already.
     """
     shown = set(map(id, answer.shown))
     facts = {
@@ -37,15 +37,24 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "rewriting": None if answer.rewriting is None else _written(answer.rewriting),
     }
     kept: Mask = mask if mask is not None and answer.result.settings.values.mask_stored_queries else str
+    written = None if answer.written is None else answer.written.text
+    sentences = answer.sentences if answer.mode == "extractive" else [_masked(each, kept) for each in answer.sentences]
     words = {
         "asked": kept(answer.asked),
         "question": kept(answer.result.query),
-        "refusal": None if answer.refusal is None else answer.refusal.message,
-        "sentences": [sentence_words(sentence, answer.evidence) for sentence in answer.sentences],
-        "written": None if answer.written is None else answer.written.text,
+        "refusal": None if answer.refusal is None else kept(answer.refusal.message),
+        "sentences": [sentence_words(sentence, answer.evidence) for sentence in sentences],
+        "written": None if written is None else kept(written),
+        "masked": written is not None and kept(written) != written,
         "judge": _judge(answer.written),
     }
     return AnswerRecord(facts=facts, words=words)
+
+
+def _masked(sentence: Sentence, mask: Mask) -> Sentence:
+    """Return a model's sentence with masked words; its quotes are words of passages."""
+    findings = tuple(finding._replace(detail=mask(finding.detail)) for finding in sentence.findings)
+    return sentence._replace(text=mask(sentence.text), findings=findings)
 
 
 def _facts(sentence: Sentence, shown: bool) -> dict[str, Any]:

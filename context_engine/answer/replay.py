@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
 from context_engine.answer.evidence import evidence_of
@@ -22,6 +22,12 @@ from context_engine.errors import AuditError, ContextEngineError, InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
+
+
+_MASKED: Final = (
+    "personal data in the model's text was masked before it was recorded (mask_stored_queries), so its sentences "
+    "cannot be checked again"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,8 @@ def replay_answer(
         return outcome(None, f"its context cannot be made again: {error}")
     if content_sha256(context.text) != entry["context"]["sha256"]:
         return outcome(None, "the context that is made again is another one; 'audit replay' of the search tells more")
+    if words.get("masked"):
+        return outcome(None, _MASKED)
     evidence = evidence_of(result, context)
     again = [sentence_words(sentence, evidence) for sentence in _again(words, entry, result, evidence)]
     difference = first_difference(recorded, again, "sentences")

@@ -67,7 +67,7 @@ _GROUPS: Final = """
     drawn draw | made make | done do | lent lend | spent spend | sought seek | brought bring | caught catch |
     taught teach | shown show | known know | seen see saw | gone go went | driven drive drove | hidden hide |
     forgotten forget | withdrawn withdraw withdrew | laid lay | bound bind | frozen freeze | said say | stood stand |
-    won win | fallen fall | begun begin began | dealt deal
+    sell market distribute | won win | fallen fall | begun begin began | dealt deal
 """
 CLOSE: Final = 0.85
 """Strength of a synonym; the word itself has 1."""

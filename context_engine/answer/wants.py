@@ -167,7 +167,7 @@ _GENERAL: Final = """
     put go goes come become happen happens want new old good system systems information process procedure rule rules
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
-    know set act stay valid prepared due count counts
+    know set act stay valid prepared due count counts do done doing perform performed last lasts
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35

@@ -30,12 +30,13 @@ class OwnedRecord:
 
     Attributes:
         ledger: the ledger that holds it.
+        record_id: its id.
         entry: the stored entry.
         index: its place in the log; None while pending.
     """
 
-    def __init__(self, ledger: Ledger, entry: bytes, index: int | None) -> None:
-        self.ledger, self.entry, self.index = ledger, entry, index
+    def __init__(self, ledger: Ledger, record_id: str, entry: bytes, index: int | None) -> None:
+        self.ledger, self.record_id, self.entry, self.index = ledger, record_id, entry, index
 
 
 def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> RecordResponse:
@@ -47,20 +48,31 @@ def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> 
         RecordNotWritten: it is the caller's, but was not written within a second.
         AuditError: the ledger cannot be read.
     """
+    return described(find_owned(deployment, caller, record_id), operator=caller.operator)
+
+
+def described(record: OwnedRecord, *, operator: bool) -> RecordResponse:
+    """Return a record without what its caller may not know.
+
+    Args:
+        operator: whether an operator reads it, who sees all of it.
+
+    Raises:
+        AuditError: the ledger cannot be read.
+    """
     from context_engine.audit.review.account import account_of
     from context_engine.audit.review.stored import answer_entries, context_entries
 
-    record = find_owned(deployment, caller, record_id)
     account = account_of(
         record.entry,
         record.index,
         record.ledger,
-        contexts=context_entries(record.ledger, record_id),
-        answers=answer_entries(record.ledger, record_id),
+        contexts=context_entries(record.ledger, record.record_id),
+        answers=answer_entries(record.ledger, record.record_id),
     ).to_dict()
-    entry = account["entry"] if caller.operator else _without(account["entry"], _FOR_OPERATORS)
+    entry = account["entry"] if operator else _without(account["entry"], _FOR_OPERATORS)
     told = {name: account[name] for name in RecordResponse.model_fields if name in account}
-    if not caller.operator and told.get("settings"):  # process settings are for operators only
+    if not operator and told.get("settings"):  # process settings are for operators only
         told["settings"] = {name: row for name, row in told["settings"].items() if name in SearchSettings.model_fields}
     return RecordResponse(**{**told, "entry": entry, "proof": _standing(record)})
 
@@ -139,18 +151,24 @@ def _readable(deployment: Deployment, caller: Authenticated, record_id: str) -> 
         stored = ledger.entry(record_id)
     if stored is None or stored.entry is None or not (caller.operator or _is_own(ledger, caller, stored)):
         return None
-    return OwnedRecord(ledger, stored.entry, stored.index)
+    return OwnedRecord(ledger, record_id, stored.entry, stored.index)
 
 
 def _is_own(ledger: Ledger, caller: Authenticated, stored: StoredEntry) -> bool:
     """Whether an entry is the caller's; never for an unauthenticated caller."""
     from context_engine.audit.record.entry import read_entry
+
+    if stored.entry is None:
+        return False
+    who = read_entry(stored.entry).get("caller") or {}
+    return who.get("pseudonym") in own_pseudonyms(ledger, caller.principal.id)
+
+
+def own_pseudonyms(ledger: Ledger, name: str) -> frozenset[str]:
+    """Return the pseudonyms of a caller: one for each key, and one of the time without a key; none without a name."""
     from context_engine.audit.review.stored import ledger_pseudonyms
 
-    if not caller.principal.id or stored.entry is None:
-        return False
-    described = read_entry(stored.entry).get("caller") or {}
-    return described.get("pseudonym") in {key.of_caller(caller.principal.id) for key in ledger_pseudonyms(ledger)}
+    return frozenset(key.of_caller(name) for key in ledger_pseudonyms(ledger)) if name else frozenset()
 
 
 def _standing(record: OwnedRecord) -> RecordStanding:

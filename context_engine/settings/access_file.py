@@ -57,6 +57,29 @@ def _address(value: str) -> str:
     return value
 
 
+def _browser_address(value: str) -> str:
+    if "://" not in value:
+        raise ValueError("must be an https URL: a browser is sent there")
+    return _address(value)
+
+
+class SignIn(BaseModel):
+    """How people sign in to the pages: OpenID Connect's authorization code flow, with PKCE (RFC 7636)."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+    authorize: Annotated[_Text, AfterValidator(_browser_address)] = Field(
+        description="`authorization_endpoint` of the provider's discovery document."
+    )
+    connection: _Text = Field(
+        description="The name of a connection with the provider's token_url, and the client_id and client_secret of "
+        "the pages. Register the redirect URI server_public_url + /sign-in/callback."
+    )
+    scope: _Text = Field(
+        "openid", description="Scopes, separated by spaces, that give an access token for one of `audience`."
+    )
+
+
 class Oidc(BaseModel):
     """An OpenID Connect provider whose access tokens a service accepts."""
 
@@ -87,6 +110,7 @@ class Oidc(BaseModel):
         False,
         description="Require the type `at+jwt` (RFC 9068); false also accepts `JWT` and no type.",
     )
+    sign_in: SignIn | None = Field(None, description="How people sign in to the pages; null: with a token.")
 
 
 ACCESS_FILE: Final = "access.yaml"

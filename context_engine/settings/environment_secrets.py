@@ -1,10 +1,10 @@
-"""Secrets from the environment: API token, ledger address, signing keys, pseudonym key."""
+"""Secrets from the environment: API token, addresses of ledger and cache, signing keys, pseudonym and cache keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from context_engine.errors import ConfigError
@@ -141,3 +141,43 @@ def read_privacy_key(env: Mapping[str, str], folder: Path) -> bytes | None:
         raise ConfigError(problem, key=PRIVACY_KEY)
     keep_secret(key)
     return key.encode()
+
+
+CACHE_URL: Final = f"{PREFIX}CACHE_URL"
+CACHE_KEY: Final = f"{PREFIX}CACHE_KEY"
+
+
+class SharedCache(NamedTuple):
+    """Where processes share kept answers, and the secret that they are sealed with."""
+
+    url: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return "SharedCache(...)"
+
+
+def read_shared_cache(env: Mapping[str, str], folder: Path) -> SharedCache | None:
+    """Return the shared cache of answers; None if none is named.
+
+    Args:
+        env: `CONTEXT_ENGINE_CACHE_URL` and `CONTEXT_ENGINE_CACHE_KEY` hold address and key, or
+            `${file:/run/secrets/NAME}`.
+        folder: relative paths of files start here.
+
+    Raises:
+        ConfigError: the key is missing or shorter than 32 characters, or a file cannot be read.
+    """
+    url, key = _read(CACHE_URL, env, folder), _read(CACHE_KEY, env, folder) or ""
+    if url is None:
+        return None
+    for password in _passwords(url):
+        keep_secret(password)
+    if len(key) < _TOKEN_MIN:
+        problem = (
+            f"has {len(key)} characters, and {CACHE_URL} names a cache that processes share: at least {_TOKEN_MIN} "
+            "random ones are needed, the same in all of them, e.g. of 'openssl rand -hex 32'"
+        )
+        raise ConfigError(problem, key=CACHE_KEY)
+    keep_secret(key)
+    return SharedCache(url, key.encode())

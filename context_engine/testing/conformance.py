@@ -19,6 +19,7 @@ from datetime import date
 from typing import ClassVar, Final
 from unittest import SkipTest
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.models import (
     TIERS,
     Chunk,
@@ -87,7 +88,7 @@ class SourceContract:
     def ask(self, source: Source, text: str | None = None, top_k: int = 10, **more: object) -> SourceAnswer:
         """Ask a source as the engine does."""
         query = SourceQuery(text=text or self.question, domain=self.domain, top_k=top_k, **more)  # type: ignore[arg-type]
-        return source.search(query)
+        return awaited(source.search(query))  # type: ignore[no-any-return]
 
     def chunks(self, source: Source, top_k: int = 10) -> list[Chunk]:
         """Return the chunks that answer the question."""
@@ -292,7 +293,7 @@ class SourceContract:
         """Return the examination of a source; skip the test if the source cannot be examined."""
         if not isinstance(source, Examinable):
             raise SkipTest("cannot be examined")
-        examination = source.examine(request)
+        examination = awaited(source.examine(request))
         assert isinstance(examination, Examination)
         return examination
 
@@ -300,7 +301,7 @@ class SourceContract:
         """Return chunks by their ids; skip the test if the source cannot fetch."""
         if not isinstance(source, Fetchable):
             raise SkipTest("does not fetch chunks by id")
-        return list(source.fetch(FetchRequest(domain=self.domain, **wanted)))  # type: ignore[arg-type]
+        return list(awaited(source.fetch(FetchRequest(domain=self.domain, **wanted))))  # type: ignore[arg-type]
 
     def listed(self, source: Source) -> list[Chunk]:
         """Return all chunks; skip the test if the source cannot list them."""

@@ -1,77 +1,31 @@
-"""The audit of a configuration: mode, ledger, keys and destinations of checkpoints; one ledger writer per process."""
+"""The audit of a configuration: mode, ledger, keys and destinations of checkpoints."""
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
-import os
-import sys
-from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import SystemClock, TimeSortedIds
 from context_engine.core.models import AuditSettings
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
+from context_engine.wiring.audit_writers import shared_writer
 
 if TYPE_CHECKING:
     from context_engine.adapters.witnesses import TlogWitness
     from context_engine.audit.formats.keys import Keyring
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.publish import Rhythm
-    from context_engine.audit.recorder import LedgerInUse, LedgerRecorder, LedgerWriter
+    from context_engine.audit.recorder import LedgerInUse, LedgerRecorder
     from context_engine.audit.recorder.jobs import RecordKind
     from context_engine.core.models.deployment_settings import QueryForm
     from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
-
-
-_AT_EXIT_S: Final = 10.0
-_BEFORE_OTHERS: Final = 100
-_writers: Final[dict[str, LedgerWriter]] = {}
-_lock: Final = Lock()
-_closing_in: Final[set[int]] = set()  # ids of the processes that close their writers at exit
-
-
-def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) -> LedgerWriter:
-    """Return the writer of a ledger; the same key gives the same writer.
-
-    Args:
-        key: identifies the ledger and the way of writing to it.
-        open_ledger: opens it at the first record.
-    """
-    from context_engine.audit.recorder import LedgerWriter
-
-    with _lock:
-        if key not in _writers:
-            _writers[key] = LedgerWriter(open_ledger, clock=SystemClock(), place=place, on_start=_close_at_exit)
-        return _writers[key]
-
-
-@atexit.register
-def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
-    """Write pending records, make last checkpoints and close the ledgers; a later record reopens its ledger.
-
-    Returns:
-        A sentence for each ledger with unrecorded searches.
-    """
-    with _lock:
-        writers = list(_writers.values())
-    return tuple(notice for writer in writers if (notice := writer.close(timeout_s)))
-
-
-def _close_at_exit() -> None:
-    """Register `close_writers` at exit, also in `multiprocessing` children, which skip `atexit`."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None and os.getpid() not in _closing_in:
-        _closing_in.add(os.getpid())
-        util.Finalize(None, close_writers, exitpriority=_BEFORE_OTHERS)
 
 
 AuditMode = Literal["off", "best_effort", "required"]

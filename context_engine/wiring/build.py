@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import (
     DomainSpec,
@@ -23,14 +24,16 @@ from context_engine.core.protocols import (
     IdSource,
     QueryRefiner,
     Recorder,
-    Reranker,
     Source,
 )
+from context_engine.core.tracing import Tracer
 from context_engine.errors import ConfigError
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models, RerankerChoice
+from context_engine.wiring.result_cache import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
+from context_engine.wiring.tracing import open_tracer
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ def build_engine(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     pipeline: Mapping[str, Any] | None = None,
-    reranker: Reranker | None = None,
+    reranker: Any = None,
     refiner: QueryRefiner | None = None,
     models: Models | None = None,
     clock: Clock | None = None,
@@ -52,6 +55,7 @@ def build_engine(
     recorder: Recorder | None = None,
     recorded: bool = True,
     access: AccessPolicy | None = None,
+    tracer: Tracer | None = None,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
 
@@ -60,10 +64,12 @@ def build_engine(
         config_dir, stage, env, cwd: see `load_setup`.
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
-        reranker, refiner: used instead of those the settings name.
+        reranker, refiner: used instead of those the settings name; for the forms of a reranker see `reranker_of`.
         models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
-        recorded: False records nothing, for trials whose results reach nobody.
+        recorded: False records nothing, shows nothing in a trace and keeps nothing in a cache, for trials whose results
+            reach nobody.
+        tracer: used instead of that of the settings.
 
     Raises:
         ConfigError: an unusable configuration, or a reranker or extra that is not installed.
@@ -89,6 +95,8 @@ def build_engine(
         recorder=recorder if recorded else None,
         access=loaded.access,
         mask=loaded.mask(),
+        tracer=(tracer or open_tracer(loaded)) if recorded else None,
+        cache=open_result_cache(loaded, clock) if recorded else None,
     )
 
 
@@ -137,7 +145,8 @@ class SourceOpener:
         """
         file = self.setup.registry.files.get(domain.domain)
         try:
-            return self.factories[spec.adapter]()(spec, self.context(domain))
+            source: Source = awaited(self.factories[spec.adapter]()(spec, self.context(domain)))
+            return source
         except ConfigError as error:
             if error.file is not None or file is None:
                 raise

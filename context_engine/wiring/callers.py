@@ -20,6 +20,7 @@ from context_engine.settings.environment_secrets import API_TOKEN, read_api_toke
 from context_engine.settings.token_store import TokenStore
 
 if TYPE_CHECKING:
+    from context_engine.adapters.identity.code_flow import CodeFlow
     from context_engine.adapters.identity.remote_keys import RemoteKeys
     from context_engine.wiring.setup import Setup
 
@@ -223,6 +224,26 @@ def key_source(oidc: Oidc, connection: Callable[[str], Connection], clock: Clock
 
     located()
     return lambda: fetch_keys(*located(), clock)
+
+
+def code_flow(setup: Setup, public_url: str) -> CodeFlow | None:
+    """Return the sign-in of people at the identity provider; None if `oidc.sign_in` is not set.
+
+    Args:
+        public_url: where browsers reach the service.
+
+    Raises:
+        ConfigError: `server_public_url` is not set, or the connection cannot be used.
+    """
+    oidc = setup.config.principals.oidc
+    if oidc is None or oidc.sign_in is None:
+        return None
+    if not public_url:
+        raise ConfigError("oidc.sign_in needs it, to be sent back to", key="server_public_url")
+    from context_engine.adapters.identity.code_flow import CodeFlow
+
+    name, connections = oidc.sign_in.connection, setup.config.connections
+    return CodeFlow(oidc, lambda: connections.get(name), f"{public_url.rstrip('/')}/sign-in/callback", SystemClock())
 
 
 def unreachable_keys(setup: Setup) -> str | None:

@@ -22,14 +22,14 @@ from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings import Config, ConfigPaths, read_config
-from context_engine.settings.environment_secrets import read_api_token
+from context_engine.settings.environment_secrets import read_api_token, read_session_key
 from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
-from context_engine.wiring.callers import key_source
+from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.models import Models, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
@@ -171,6 +171,11 @@ def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
             key_source(oidc, connection, SystemClock())
     except ConfigError as error:
         yield _BlockingProblem(ConfigError(error.problem, file=setup.config.principals.file, key="oidc.jwks"), ())
+    try:
+        read_session_key(setup.env, setup.cwd)
+        code_flow(setup, _values(setup.config).server_public_url or "")
+    except ConfigError as error:
+        yield _BlockingProblem(error, ())
 
 
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
@@ -280,7 +285,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     """Yield unused connections; incomplete while a manifest cannot be read."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values, oidc = _values(config), config.principals.oidc
-    used |= set() if oidc is None else {oidc.jwks}
+    used |= set() if oidc is None else {oidc.jwks, *([oidc.sign_in.connection] if oidc.sign_in else [])}
     used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
     used |= {*_named(values.chat_model_options), *_named(values.entailment_options)}

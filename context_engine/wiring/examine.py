@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from context_engine.core.concurrency.awaiting import awaited, close
 from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -17,6 +18,7 @@ from context_engine.core.models import (
     DomainSpec,
     Examination,
     ExaminationRequest,
+    SourceAnswer,
     SourceSpec,
     notices_about,
 )
@@ -131,7 +133,7 @@ def _examined_and_closed(source: Source, source_id: str, request: ExaminationReq
     except BaseException as error:  # noqa: BLE001  it must be closed in any case
         outcome = _Outcome(None, _message(error, source_id))
     try:
-        source.close()
+        close(source)
     except BaseException as error:  # noqa: BLE001  keep the earlier findings
         problem = f"it could not be closed: {_message(error, source_id)}"
         outcome = outcome._replace(problem="; ".join(filter(None, [outcome.problem, problem])))
@@ -140,10 +142,10 @@ def _examined_and_closed(source: Source, source_id: str, request: ExaminationReq
 
 def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Examination:
     if isinstance(source, Examinable):
-        return source.examine(request)
+        return awaited(source.examine(request))  # type: ignore[no-any-return]
     if request.sample is None:
         return Examination()
-    answer = source.search(request.sample)
+    answer: SourceAnswer = awaited(source.search(request.sample))
     problems = notices_about(source_id, *(failure.problem for failure in answer.failures))
     return Examination(records=len(answer.chunks), problems=problems)
 
@@ -213,7 +215,7 @@ def opened_store(opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, cap
             raise ConfigError(f"adapter {spec.adapter!r} does not offer {name}", key=f"sources.{spec.id}.adapter")
         yield store
     finally:
-        source.close()
+        close(source)
 
 
 @contextmanager
@@ -235,4 +237,4 @@ def listed_chunks(
         listable = offered(source, Listable)
         yield None if listable is None else listable.list_chunks()
     finally:
-        source.close()
+        close(source)

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.model_access import ModelContext
+from context_engine.adapters.rerankers.given import reranker_of
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.reranking import chosen
 from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
@@ -46,24 +48,26 @@ def open_embedder(
     Raises:
         ConfigError: not installed, or unusable options.
     """
-    return _open(EMBEDDERS, name, options, context, file, key)  # type: ignore[no-any-return]
+    from context_engine.adapters.embedders.asynchronous import embedder_of  # its package brings the HTTP client
+
+    return embedder_of(_open(EMBEDDERS, name, options, context, file, key))
 
 
 def open_reranker(
     name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None, key: str = "reranker"
 ) -> Reranker:
     """Return a reranker by its name; as `open_embedder`."""
-    return _open(RERANKERS, name, options, context, file, key)  # type: ignore[no-any-return]
+    return reranker_of(_open(RERANKERS, name, options, context, file, key))
 
 
 def _open(group: str, name: str, options: Mapping[str, Any], context: ModelContext, file: str | None, key: str) -> Any:
     factory = load_adapter(find_adapter(group, name, file=file, key=key))
     try:
         if _takes(factory, options, context):
-            return factory(options, context)
+            return awaited(factory(options, context))
         if options:
             raise ConfigError(f"{name!r} takes no options: remove {', '.join(sorted(options))}")
-        return factory()
+        return awaited(factory())
     except ConfigError as error:
         if error.file or (file is None and error.key == key):
             raise
@@ -254,16 +258,18 @@ class RerankerChoice:
     named: Mapping[str, Reranker] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, resolver: SettingsResolver, given: Reranker | None = None, *, models: Models | None = None
-    ) -> RerankerChoice:
+    def of(cls, resolver: SettingsResolver, given: Any = None, *, models: Models | None = None) -> RerankerChoice:
         """Return the given reranker, else the configured one, opened by `models`.
 
+        Args:
+            given: see `reranker_of`.
+
         Raises:
+            InvalidRequest: the given one is no reranker.
             ConfigError: not installed, or unusable options.
         """
         if given is not None:
-            return cls(resolver, given, True)
+            return cls(resolver, reranker_of(given), True)
         return cls(resolver, models.reranker(), False, models.rerankers()) if models else cls(resolver, None, False)
 
     def of_settings(self, settings: Settings) -> Reranker | None:

@@ -40,7 +40,7 @@ from context_engine import Engine, SearchRequest, build_engine, demo
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import ledger_statistics
 from context_engine.core.engine import SystemClock
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from context_engine.wiring.setup import load_setup
 
 Question = tuple[str, str]

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import InvalidRequest
@@ -101,7 +101,6 @@ def test_a_snippet_halves_no_character(response: RAGPipelineResponse) -> None:
     assert len(answer.retrieval_summary.results[0].snippet) == 499
 
 
-@settings(max_examples=50)
 @given(
     st.none() | st.text(max_size=80),
     st.text(max_size=40).filter(str.strip),

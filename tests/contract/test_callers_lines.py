@@ -281,8 +281,8 @@ class OneArgument:
         return many(1)
 
 
-async def asynchronous(query, domain, top_k):
-    return many(1)
+async def one_by_one(query, domain, top_k):
+    yield many(1)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ async def asynchronous(query, domain, top_k):
     [
         (lambda query, top_k: many(1), r"adapter <lambda>\(query, top_k\) cannot be called with the three arguments"),
         (lambda: many(1), "cannot be called with the three arguments it is given: query, domain, top_k"),
-        (asynchronous, "adapter asynchronous is an async function: give a plain one"),
+        (one_by_one, "adapter one_by_one yields its chunks as an async generator: return them as a list"),
         (NeedsAnIndex, "adapter is the class NeedsAnIndex, which takes arguments: give an instance of it"),
         (OneArgument(), "has a search.query. like a Source, but no score_kinds and no close"),
         (

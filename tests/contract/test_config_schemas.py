@@ -17,6 +17,7 @@ from context_engine.settings.schemas import schemas, write_schemas
 from context_engine.wiring.setup import load_setup
 
 ROOT = Path(__file__).parents[2]
+SCHEMAS = schemas()
 KINDS = ("rag-pipeline", "chunking", "authority", "personas", "ingest")
 
 
@@ -51,17 +52,17 @@ def test_the_published_schemas_are_those_of_the_models(tmp_path: Path) -> None:
         f"config/schemas/{name}.json"
         for name in ("search-result-v1", "search-result-v1.1", "comparison-v1", "answer-v1")
     }
-    assert published - answers == set(schemas()), "those of answers are tested with them"
+    assert published - answers == set(SCHEMAS), "those of answers are tested with them"
 
 
-@pytest.mark.parametrize("name", sorted(schemas()))
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_each_schema_is_one(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schemas()[name])
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
 
 
 @pytest.mark.parametrize(("name", "content", "schema"), [pytest.param(*one, id=one[0]) for one in samples()])
 def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: str) -> None:
-    assert not list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
+    assert not list(jsonschema.Draft202012Validator(SCHEMAS[schema]).iter_errors(content))
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,11 @@ def test_every_shipped_sample_keeps_its_schema(name: str, content: Any, schema: 
     ],
 )
 def test_what_the_loader_refuses_the_schema_refuses(schema: str, content: Any) -> None:
-    assert list(jsonschema.Draft202012Validator(schemas()[schema]).iter_errors(content))
+    assert list(jsonschema.Draft202012Validator(SCHEMAS[schema]).iter_errors(content))
 
 
 def test_settings_may_be_in_groups_with_comments_and_variables() -> None:
-    schema = schemas()["config/schemas/rag-pipeline.json"]
+    schema = SCHEMAS["config/schemas/rag-pipeline.json"]
     content = {
         "stage2_top_k": 5,
         "search": {"// why": "a comment", "stage1_top_k": "${K:-40}", "authority_boosts": {"tier_1": 0.5}},
@@ -115,7 +116,7 @@ def test_settings_may_be_in_groups_with_comments_and_variables() -> None:
 
 @pytest.mark.parametrize("value", ["${TOP_K:-40}", 40])
 def test_a_variable_may_stand_for_a_number(value: Any) -> None:
-    schema = schemas()["config/schemas/rag-pipeline.json"]
+    schema = SCHEMAS["config/schemas/rag-pipeline.json"]
     assert jsonschema.Draft202012Validator(schema).is_valid({"stage1_top_k": value, "// why": "a comment"})
 
 
@@ -138,7 +139,7 @@ MANIFEST = {"version": 1, "domain": "A", "sources": [{"id": "s", "type": "bank_s
     ],
 )
 def test_a_text_that_is_shown_takes_no_variable(fields: Any, good: bool) -> None:
-    schema = jsonschema.Draft202012Validator(schemas()["manifests/schemas/manifest-v1.json"])
+    schema = jsonschema.Draft202012Validator(SCHEMAS["manifests/schemas/manifest-v1.json"])
     assert schema.is_valid({**MANIFEST, **fields}) is good
 
 

@@ -52,14 +52,14 @@ class OneToken:
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def app(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The service over the demo bank."""
     home = tmp_path_factory.mktemp("home")
     env = {"HOME": str(home), "XDG_DATA_HOME": str(home)}
 
     def load() -> Deployment:
         setup = load_setup(manifest_dir=demo.MANIFESTS, env=env, cwd=home)
-        return open_deployment(setup, data_dir=demo.ensure_base(home / "data", setup.registry), demo=True)
+        return open_deployment(setup, data_dir=demo.data_dir(demo_data), demo=True)
 
     service = Service(LiveDeployment(load), OneToken(), threads=4)
     yield create_app(service)

@@ -72,10 +72,10 @@ class DemoBank:
 
 
 @pytest.fixture(scope="session")
-def demo_bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoBank]:
+def demo_bank(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoBank]:
     empty = tmp_path_factory.mktemp("demo")
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(empty)}, cwd=empty)
-    place = demo.ensure_base(empty / "data", setup.registry)
+    place = demo.data_dir(demo_data)
     sources = tuple(source for name in setup.registry.names for source in setup.registry.domain(name).sources)
     whole = Registry(domains={"BANK": DomainSpec(version=1, domain="BANK", sources=sources)})
     base = LocalBase(base_path(place))

@@ -13,7 +13,7 @@ pytest.importorskip("sqlalchemy")
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 
 pytestmark = pytest.mark.slow
 

@@ -107,7 +107,8 @@ def at_a_terminal(*args: str, folder: Path) -> str:
     return written.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("args", [("domains",), pytest.param(("config", "show"), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("args", [("domains",), ("config", "show")])
 def test_json_is_indented_at_a_terminal_and_one_line_in_a_pipe(args: Sequence[str], bank: Path) -> None:
     shown = at_a_terminal(*args, "--json", folder=bank)
     piped = subprocess.run(

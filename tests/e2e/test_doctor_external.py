@@ -54,10 +54,11 @@ def served(handle: Handler) -> Iterator[tuple[str, list[tuple[str, dict[str, str
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def endpoint(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The plugin's endpoint over the demo bank."""
     home = tmp_path_factory.mktemp("home")
-    engines = Engines(lambda given: open_engine(load_plugin(given, root=home, env={"HOME": str(home)})))
+    env = {"HOME": str(home), "CONTEXT_ENGINE_DATA_DIR": str(demo_data)}
+    engines = Engines(lambda given: open_engine(load_plugin(given, root=home, env=env)))
     settings: dict[str, Any] = {"demo_bank": True, "access_token": TOKEN}
 
     def handle(headers: dict[str, str], body: bytes) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ SIX = ("--queries", "six.jsonl", "--as-of", "2026-03-02")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("eval-home")
+def home(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("eval-home")
+    shutil.copytree(demo_data, home / "data")
+    return home
 
 
 @pytest.fixture(autouse=True)

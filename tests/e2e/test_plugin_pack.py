@@ -97,6 +97,7 @@ def unpacked(package: Path, tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "unpacked"
 
 
+@pytest.mark.slow
 def test_the_plugin_breaks_no_rule() -> None:
     text = ok("check", PLUGIN)
     assert text.endswith("no rule is broken\n")

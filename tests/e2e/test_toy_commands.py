@@ -79,6 +79,7 @@ def test_ingestion_calibrates_the_store_and_config_show_reports_the_threshold() 
     assert ok("search", "Who reviews the custody account?", "-d", "OPS", "--json")["decision"] == "answered"
 
 
+@pytest.mark.slow
 def test_an_adapter_is_learnt_for_the_store_and_put_in_force(bank: Path) -> None:
     ok("ingest", ".", "--domain", "OPS", "--to", "toy", "--json")
     tuned = run("eval", "tune", "--adapter", "--queries", "q.tsv", "--qrels", "r.tsv", "-d", "OPS", "--folds", "3")
@@ -87,6 +88,7 @@ def test_an_adapter_is_learnt_for_the_store_and_put_in_force(bank: Path) -> None
     assert [adapter.in_force for adapter in ToyStore(bank / "toy.pickle").adapters("OPS")] == [True]
 
 
+@pytest.mark.slow
 def test_its_answers_are_proved() -> None:
     ok("ingest", ".", "--domain", "OPS", "--to", "toy", "--json")
     certificate = ok("access", "prove", "--adapter", "toy", "--changes", "10", "--questions", "5", "--json")

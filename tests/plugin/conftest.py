@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def chat_model() -> Any:
 
 
 @pytest.fixture(scope="session")
-def plugin_python(plugin_folder: Path) -> Path:
+def plugin_python(plugin_folder: Path, given_environment: Mapping[str, str]) -> Path:
     """The interpreter of an environment that holds the package's requirements and nothing else."""
     python = find_python312()
     if python is None:
@@ -94,7 +94,7 @@ def plugin_python(plugin_folder: Path) -> Path:
             shutil.rmtree(place, ignore_errors=True)
             subprocess.run([python, "-m", "venv", str(place)], check=True)
             pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, "-r", str(requirements)], check=True)
+            subprocess.run([*pip, "-r", str(requirements)], check=True, env=given_environment)
             (place / "ready").write_text("")
     return place / "bin/python"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, combinations, product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.engine import recompute, stage_two_bytes
@@ -142,7 +142,6 @@ def seen(domains: dict[str, DomainSpec], principal: Principal) -> set[tuple[str,
     return {(name, source.id) for name, domain in known.domains.items() for source in domain.sources}
 
 
-@settings(max_examples=30)
 @given(registries(), principals, st.data())
 def test_with_fewer_roles_or_groups_or_less_clearance_nobody_sees_more(domains, principal, data):
     less = Principal(
@@ -157,7 +156,6 @@ def test_with_fewer_roles_or_groups_or_less_clearance_nobody_sees_more(domains, 
     assert scope.clearance.rank <= wider.clearance.rank
 
 
-@settings(max_examples=30)
 @given(registries(), principals)
 def test_a_source_that_may_be_searched_is_one_whose_class_may_be_read(domains, principal):
     policy = ManifestPolicy(domains)
@@ -172,7 +170,6 @@ def test_a_source_that_may_be_searched_is_one_whose_class_may_be_read(domains, p
         assert policy.decide(principal, domains["D1"]).scope.admits(held) == (source.id in readable)
 
 
-@settings(max_examples=30)
 @given(registries(), st.randoms(use_true_random=False), principals)
 def test_the_order_and_number_of_names_in_a_rule_says_nothing(domains, random, principal):
     def turned(rule: AccessRule | None) -> AccessRule | None:
@@ -200,7 +197,6 @@ def test_the_order_and_number_of_names_in_a_rule_says_nothing(domains, random, p
     assert seen(domains, principal) == seen(other, principal)
 
 
-@settings(max_examples=30)
 @given(rules, rules, levels, principals)
 def test_sources_of_one_class_are_open_to_the_same(one, other, level, principal):
     def spec(name: str, rule: AccessRule) -> SourceSpec:
@@ -216,7 +212,6 @@ def test_sources_of_one_class_are_open_to_the_same(one, other, level, principal)
         assert policy.decide(principal, domains["D"]).allowed in (frozenset(), frozenset({"s1", "s2"}))
 
 
-@settings(max_examples=30)
 @given(registries(), principals)
 def test_a_hash_names_the_rules(domains, principal):
     assert ManifestPolicy(domains).policy_hash == ManifestPolicy(dict(reversed(domains.items()))).policy_hash
@@ -273,7 +268,6 @@ def outcome(make_engine, held, principal, query, **options):
     return stage_two_bytes(result), stage_two_bytes(recompute(result))
 
 
-@settings(max_examples=30)
 @given(holdings(), mostly_open, principals, texts)
 def test_an_answer_is_that_of_a_bank_that_holds_nothing_else(make_engine, held, rule, principal, query):
     who = tokens(principal)

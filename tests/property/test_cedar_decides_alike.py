@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import Classification, DomainSpec, Principal
@@ -39,7 +39,6 @@ def domains(draw: st.DrawFn) -> dict[str, DomainSpec]:
 
 
 @given(domains=domains(), principal=PRINCIPALS, raised=CLASSES)
-@settings(max_examples=60)
 def test_cedar_decides_as_the_manifests_do(
     domains: dict[str, DomainSpec], principal: Principal, raised: Classification
 ) -> None:

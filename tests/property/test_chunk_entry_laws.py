@@ -50,14 +50,12 @@ def test_any_value_in_any_field(field: str, value: Any) -> None:
     refused_or_given({"text": FAQ, field: value})
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5), st.lists(VALUES, max_size=3))
 def test_any_metadata_beside_a_text(metadata: dict[str, Any], pages: list[Any]) -> None:
     refused_or_given({"text": FAQ, "metadata": metadata, "title": "Cards"})
     refused_or_given({"text": FAQ, "metadata": metadata, "pages": pages})
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.text(st.characters(), max_size=200), st.sampled_from(["general", "parent_child", "qa"]), st.booleans())
 def test_any_text(text: str, structure: str, chunk_line: bool) -> None:
     refused_or_given({"text": text, "structure": structure, "chunk_line": chunk_line})

@@ -1,6 +1,6 @@
 """Laws of a document's chunks: stable ids, spans that give the text back, neighbours, fields."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.chunking.cut import cut
@@ -54,7 +54,6 @@ def made(text, rule, offset=0, most=64):
     return chunks_of(prepare(loaded, rule, COUNTER, max_chunk_tokens=most), COUNTER)
 
 
-@settings(max_examples=80)
 @given(text=TEXTS, rule=RULES)
 def test_the_same_document_has_the_same_chunks_and_every_id_once(text, rule):
     first, second = made(text, rule), made(text, rule)
@@ -63,7 +62,6 @@ def test_the_same_document_has_the_same_chunks_and_every_id_once(text, rule):
     assert len(set(ids)) == len(ids)
 
 
-@settings(max_examples=80)
 @given(text=TEXTS, rule=RULES, offset=st.integers(0, 50))
 def test_spans_are_of_the_file_and_give_its_text_back(text, rule, offset):
     text = sanitized_text(text)  # NUL and the like stand as U+FFFD, one character for one
@@ -77,7 +75,6 @@ def test_spans_are_of_the_file_and_give_its_text_back(text, rule, offset):
     assert "".join("".join(kept).split()) == "".join(text.split())
 
 
-@settings(max_examples=60)
 @given(text=TEXTS, rule=RULES)
 def test_neighbours_lead_through_the_document_and_counts_are_true(text, rule):
     chunks = made(text, rule)
@@ -93,7 +90,6 @@ def test_neighbours_lead_through_the_document_and_counts_are_true(text, rule):
     assert all(chunk.metadata["token_count"] == COUNTER.count(chunk.content) for chunk in chunks)
 
 
-@settings(max_examples=60)
 @given(text=TEXTS, addition=st.text("aB. \n", max_size=30))
 def test_what_stands_before_a_change_keeps_its_id(text, addition):
     lead = f"## 1 First\n\nOne.\n\n## 2 Second\n\n{'Words of it. ' * 30}\n\n## 3 Third\n\n"
@@ -105,7 +101,6 @@ def test_what_stands_before_a_change_keeps_its_id(text, addition):
     ]
 
 
-@settings(max_examples=80)
 @given(text=TEXTS, size=st.integers(16, 80), method=st.sampled_from(["section_aware", "fixed_size"]))
 def test_a_counter_that_may_fall_keeps_the_limit_and_loses_nothing(text, size, method):
     def falling(part):
@@ -120,7 +115,6 @@ def test_a_counter_that_may_fall_keeps_the_limit_and_loses_nothing(text, size, m
     assert "".join("".join(kept).split()) == "".join(text.split())
 
 
-@settings(max_examples=80)
 @given(text=TEXTS)
 def test_terms_stand_in_the_text_and_labels_too(text):
     words = " ".join(text.split())

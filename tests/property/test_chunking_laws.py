@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from context_engine.core.chunking.contents import contents_of, without_contents
@@ -65,7 +65,6 @@ def written(text):
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-@settings(max_examples=120)
 @given(text=TEXTS, method=METHODS, size=SIZES, share=st.floats(0, 0.9))
 @example(text="## 4 A\n\n" + "交" * 200, method="section_aware", size=16, share=0.5)
 @example(text="x" * 1000, method="fixed_size", size=16, share=0.9)
@@ -89,7 +88,6 @@ def test_laws_of_text(counter, text, method, size, share):
     assert written("".join(kept)) == written(text)
 
 
-@settings(max_examples=80)
 @given(text=TEXTS, size=SIZES)
 def test_a_word_that_fits_is_never_cut(text, size):
     # one token is one word: every word fits
@@ -99,14 +97,12 @@ def test_a_word_that_fits_is_never_cut(text, size):
         assert stop == len(text) or text[stop].isspace() or not (text[stop - 1].isascii() and text[stop].isascii())
 
 
-@settings(max_examples=60)
 @given(text=TEXTS, method=METHODS, size=SIZES)
 def test_the_same_text_is_cut_the_same_way(text, method, size):
     strategy = ChunkingStrategy(method, size, size // 4)
     assert cut(text, strategy, COUNTERS["approx"]) == cut(text, strategy, COUNTERS["approx"])
 
 
-@settings(max_examples=60)
 @given(text=TEXTS)
 def test_sections_cover_the_text_without_a_gap(text):
     sections = outline(text)
@@ -114,7 +110,6 @@ def test_sections_cover_the_text_without_a_gap(text):
     assert all(section.start <= section.body <= section.end for section in sections)
 
 
-@settings(max_examples=80)
 @given(text=TEXTS, size=st.integers(200, 2000))
 @example(text="2. Access\n=====\n## Untitled\n2. Access\n# Rules of the vault", size=296)
 @example(text="2. Access\n" * 4 + "第三条 上限为五百万元。超限须报告！\n# Rules of the vault", size=464)
@@ -152,7 +147,6 @@ ENTRIES = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
 @given(lines=st.lists(st.one_of(LINES, ENTRIES), max_size=40), method=METHODS, size=SIZES)
 def test_contents_and_pieces_share_nothing_and_leave_nothing_out(lines, method, size):
     text = "\n".join(lines)
@@ -170,7 +164,6 @@ def test_contents_and_pieces_share_nothing_and_leave_nothing_out(lines, method, 
     assert not left.strip()
 
 
-@settings(max_examples=60)
 @given(text=TEXTS)
 def test_the_structure_of_a_text_is_that_of_its_headings(text):
     found = structure_of(text)
@@ -191,7 +184,6 @@ RECORDS = st.dictionaries(st.text("abc_", min_size=1, max_size=12), VALUES, max_
 
 
 @pytest.mark.parametrize("counter", COUNTERS)
-@settings(max_examples=80)
 @given(title=st.text(max_size=60), record=RECORDS, size=SIZES)
 def test_laws_of_records(counter, title, record, size):
     count = COUNTERS[counter]

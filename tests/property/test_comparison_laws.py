@@ -32,7 +32,7 @@ SETTINGS = st.fixed_dictionaries(
         "rerank_top_n": st.sampled_from([None, 2]),
     },
 )
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FEW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @FEW

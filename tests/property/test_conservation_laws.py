@@ -20,7 +20,7 @@ from context_engine.ingest.loaders import load
 
 COUNTER = ApproxTokenCounter()
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-MANY = settings(FEW, max_examples=1_000)
+MANY = settings(FEW, max_examples=300)
 WORDS = re.compile(r"[^\W_]+")
 _WORDS = """Desk Limit Rates Anna London total Entity Name Version Date spot EUR Zürich 5% 2026-01-31 Effective key a-b
 x_y 0637 1,5 under review id Document Tier Sheet"""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.context import ApproxTokenCounter, build_context_block, limited, parse_fences, parts_of_result
@@ -76,7 +76,6 @@ LIMITS = st.tuples(st.integers(20, 800), st.none() | st.integers(60, 3000))
 
 
 @given(ANSWERS, LIMITS, st.sampled_from(FORMS))
-@settings(max_examples=60)
 def test_each_chunk_is_in_one_part_and_each_part_keeps_to_its_budget(
     ask: Callable[..., SearchResult], chunks: tuple[RankedChunk, ...], limits: tuple[int, int | None], form: str
 ):
@@ -104,7 +103,6 @@ def test_each_chunk_is_in_one_part_and_each_part_keeps_to_its_budget(
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.sampled_from(FORMS))
-@settings(max_examples=60)
 def test_texts_of_no_known_origin_stay_inside_their_fences_in_every_form(texts: list[str], form: str):
     chunks = [{"content": text, "metadata": {"source_org": text, "tags": [text], "year": text}} for text in texts]
     context = build_context_block(chunks, form=form, nonce=NONCE)

@@ -53,11 +53,12 @@ VALUES = ODD | st.recursive(
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def opened(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The demo bank, open."""
     home = tmp_path_factory.mktemp("home")
     fields = {"demo_bank": True}
-    one = open_engine(load_plugin(Credentials.read(fields), root=home, env={"HOME": str(home)}))
+    env = {"HOME": str(home), "CONTEXT_ENGINE_DATA_DIR": str(demo_data)}
+    one = open_engine(load_plugin(Credentials.read(fields), root=home, env=env))
     yield one
     one.engine.close()
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk
@@ -41,7 +41,6 @@ def every_phrase_tried() -> Iterator[None]:
 
 
 @given(st.lists(PIECES, max_size=8), WRITINGS)
-@settings(max_examples=150, deadline=None)
 def test_the_screens_leave_out_no_phrase_that_a_text_holds(pieces, written):
     text = written(pieces)
     found = injection_findings(text)
@@ -62,7 +61,6 @@ def test_every_phrase_run_together_with_others_passes_the_screen():
 
 
 @given(st.lists(PIECES, min_size=1, max_size=4), WRITINGS)
-@settings(max_examples=50, deadline=None)
 def test_labels_that_are_kept_are_judged_as_labels_read_anew(pieces, written):
     chunk = Chunk(content="A rule.", title=written(pieces), metadata={"note": [written(pieces[::-1])], "n": 1})
     assert label_kinds(chunk, lambda text: AnalysedText(text).injection) == label_kinds(chunk)

@@ -3,6 +3,7 @@
 import io
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,9 +65,13 @@ def test_a_value_alone_keeps_its_types(value):
     assert json.dumps(found.value) == text
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("records")
+
+
 @given(records=RECORDS, block=st.integers(1, 64))
-def test_the_records_of_a_file_do_not_depend_on_how_it_is_read(tmp_path_factory, records, block):
-    folder = tmp_path_factory.mktemp("a")
+def test_the_records_of_a_file_do_not_depend_on_how_it_is_read(folder, records, block):
     (folder / "a.json").write_text(json.dumps(records), encoding="utf-8")
     found = list(load_json(SourceFile(folder / "a.json", "a.json"), block=block))
     read = [dict(one.fields) for one in found if isinstance(one, LoadedDocument)]

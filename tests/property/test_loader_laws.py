@@ -151,7 +151,7 @@ def test_every_character_stands_on_one_page(sizes, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", sorted(REAL))
-@settings(FEW, max_examples=300)
+@settings(FEW, max_examples=150)
 @given(edits=EDITS, pick=st.integers(0, 1_000), inside=st.booleans())
 def test_real_files_changed_many_times(tmp_path, suffix, edits, pick, inside):
     office = suffix in (".docx", ".xlsx") and inside

@@ -25,7 +25,6 @@ from context_engine.ingest.loaders import load
 
 WORD = re.compile(r"\w+")
 FEW = settings(max_examples=12, deadline=None)
-MANY = settings(max_examples=150, deadline=None)
 words = st.integers(0, 99_999).map("w{:05}".format)  # each as good as unique, so that none stands in for another
 texts = st.lists(words, min_size=1, max_size=4).map(" ".join)
 
@@ -123,7 +122,6 @@ def test_word(body, head, note):
 
 
 @pytest.mark.slow
-@MANY
 @given(bodies, texts, texts)
 def test_word_in_many_forms(body, head, note):
     check_docx(body, head, note)
@@ -196,7 +194,6 @@ def test_web_pages(title, body):
 
 
 @pytest.mark.slow
-@MANY
 @given(texts, pages)
 def test_web_pages_in_many_forms(title, body):
     check_html(title, body)

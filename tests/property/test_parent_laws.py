@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from context_engine.core.chunking.contents import without_contents
@@ -36,7 +36,6 @@ def signs(*texts: str) -> str:
     return "".join("".join(texts).split())
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.integers(32, 400))
 @example("## Notes\n\none\n\n## Notes\n\ntwo", 32)
 def test_parents_hold_the_text_once_and_every_chunk_in_order(text: str, most: int) -> None:
@@ -57,7 +56,6 @@ def test_parents_hold_the_text_once_and_every_chunk_in_order(text: str, most: in
         assert signs(whole_document(document, chunks).chunk.content) == said
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_questions_follow_each_other_and_what_is_left_is_named(text: str) -> None:
     found = questions_of(text)

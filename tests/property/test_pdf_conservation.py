@@ -155,7 +155,7 @@ def test_no_word_is_lost(tmp_path, document):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=150, deadline=None, suppress_health_check=CHECKS)
 @given(DOCUMENT)
 def test_no_word_is_lost_in_many_documents(tmp_path, document):
     conserves(document, tmp_path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import InvalidRequest
@@ -37,7 +37,6 @@ def connected(asked: Asked) -> list[set[int]]:
     return [places for places, _ in groups]
 
 
-@settings(max_examples=150)
 @given(judged, st.integers(2, 6))
 def test_every_question_is_in_one_part_and_what_shares_an_answer_in_the_same(asked: Asked, count: int) -> None:
     different = len({text for text, _ in asked})
@@ -58,7 +57,6 @@ def test_every_question_is_in_one_part_and_what_shares_an_answer_in_the_same(ask
         assert all(part_of[one] == part_of[other] for other, (same, _) in enumerate(asked) if same == text)
 
 
-@settings(max_examples=100)
 @given(judged, st.randoms(use_true_random=False))
 def test_the_order_of_the_questions_does_not_matter(asked: Asked, random: Random) -> None:
     if len({text for text, _ in asked}) < 2:
@@ -73,7 +71,6 @@ def test_the_order_of_the_questions_does_not_matter(asked: Asked, random: Random
     assert texts(turned) == texts(asked)
 
 
-@settings(max_examples=100)
 @given(judged, st.integers(2, 6))
 def test_parts_differ_by_no_more_than_the_largest_group_that_is_whole(asked: Asked, count: int) -> None:
     if len({text for text, _ in asked}) < count:

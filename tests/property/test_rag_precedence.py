@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.service.contract.rag import RAGQueryRequest
@@ -38,7 +38,6 @@ def layers(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], dict[str, A
 
 
 @given(layers())
-@settings(max_examples=60)
 def test_request_persona_settings_default(
     make_deployment: Any, given_layers: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -64,7 +64,6 @@ def pipeline(make_deployment: Any, chunk_of: Any) -> RAGPipeline:
 
 
 @given(requests)
-@settings(max_examples=150)
 def test_it_is_answered_or_refused(pipeline: RAGPipeline, body: dict[str, Any]) -> None:
     try:
         request = RAGQueryRequest(**body)

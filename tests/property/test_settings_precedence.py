@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import GROUPS, SearchSettings, Settings
@@ -27,7 +27,6 @@ def test_each_key_comes_from_the_highest_layer_that_has_it(rows: dict[str, dict[
             assert (effective.origins[key], getattr(effective.values, key)) == (highest, rows[highest][key])
 
 
-@settings(max_examples=200)
 @given(
     st.sampled_from(list(SearchSettings.model_fields)), st.text(max_size=20) | st.integers() | st.floats() | st.none()
 )

@@ -3,7 +3,7 @@
 import random
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.engine import recompute, stage2, stage_two_bytes
@@ -46,7 +46,6 @@ def random_pool(rng, spec_of):
     return sources
 
 
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),
     top_k=st.integers(1, 20),

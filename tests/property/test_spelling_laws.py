@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.query.spelling import edits, is_offered, near_words
@@ -11,7 +11,6 @@ from context_engine.core.text import stems
 letters = st.text(alphabet="abelrstäß", min_size=1, max_size=10)
 
 
-@settings(max_examples=300)
 @given(
     word=st.text(alphabet="abelrstäß", min_size=4, max_size=10), vocabulary=st.lists(letters, max_size=25, unique=True)
 )

@@ -94,7 +94,6 @@ RERANKERS = st.sampled_from(
         CallableReranker(lambda _query, _texts: [0.5]),
     ]
 )
-FEW = settings(max_examples=100)
 
 
 def told(result):
@@ -110,7 +109,6 @@ def told(result):
     )
 
 
-@FEW
 @given(POOLS, SETTINGS, RERANKERS)
 def test_every_candidate_is_returned_merged_or_dropped(ask, pool, chosen, reranker):
     result = ask(pool, engine={"reranker": reranker}, **chosen)
@@ -134,7 +132,6 @@ def test_every_candidate_is_returned_merged_or_dropped(ask, pool, chosen, rerank
     assert result.stages[-1].left == len(result.chunks) <= result.settings.values.stage2_top_k
 
 
-@FEW
 @given(POOLS, SETTINGS, RERANKERS, st.randoms(use_true_random=False))
 def test_the_order_of_chunks_and_of_sources_does_not_matter(ask, pool, chosen, reranker, rng: random.Random):
     shuffled = [(tier, rng.sample(chunks, len(chunks))) for tier, chunks in pool]
@@ -144,7 +141,6 @@ def test_the_order_of_chunks_and_of_sources_does_not_matter(ask, pool, chosen, r
     assert told(first) == told(second)
 
 
-@FEW
 @given(POOLS, SETTINGS, RERANKERS)
 def test_the_same_again_is_the_same_to_the_byte_and_so_is_the_recomputation(ask, pool, chosen, reranker):
     before = deepcopy(pool)
@@ -155,7 +151,6 @@ def test_the_same_again_is_the_same_to_the_byte_and_so_is_the_recomputation(ask,
     assert pool == before
 
 
-@FEW
 @given(POOLS, SETTINGS)
 def test_scores_stay_in_range_and_the_order_is_the_rule(ask, pool, chosen):
     result = ask(pool, **chosen)
@@ -168,7 +163,6 @@ def test_scores_stay_in_range_and_the_order_is_the_rule(ask, pool, chosen):
     assert [chunk.rank for chunk in result.chunks] == list(range(1, len(result.chunks) + 1))
 
 
-@FEW
 @given(POOLS, st.fixed_dictionaries({}, optional={"authority_weight": st.floats(0, 0.4)}))
 def test_swaps_are_the_difference_to_the_order_without_authority(ask, pool, chosen):
     """With weight 0 the same candidates stand in the recorded counterfactual order, and no gap is too large."""
@@ -204,7 +198,6 @@ def place(result, chunk_id):
     return next((chunk.rank for chunk in result.chunks if chunk.chunk_id == chunk_id), 10**6)
 
 
-@FEW
 @given(st.lists(st.tuples(st.integers(1, 5), st.floats(0, 1)), min_size=2, max_size=8), st.floats(0, 1), SETTINGS)
 def test_more_relevance_never_lowers_a_rank(ask, pairs, more, chosen):
     chosen = {**chosen, "dedup_method": "off"}
@@ -220,7 +213,6 @@ def test_more_relevance_never_lowers_a_rank(ask, pairs, more, chosen):
     assert placed(high) <= placed(low)
 
 
-@FEW
 @given(st.lists(st.tuples(st.integers(1, 5), st.floats(0, 1)), min_size=2, max_size=8), st.integers(1, 5), SETTINGS)
 def test_a_higher_tier_never_lowers_a_rank(ask, pairs, other, chosen):
     chosen = {**chosen, "dedup_method": "off"}

@@ -21,7 +21,7 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, SourceAuthError, SourceProtocolError
 from context_engine.settings.connections import Connection
 
-_BASIC: Final = KeyHeader("Authorization", "Basic")
+BASIC: Final = KeyHeader("Authorization", "Basic")
 _FORM: Final = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
 _REFUSED: Final = Meaning(
     SourceAuthError,
@@ -82,17 +82,19 @@ class AccessTokens:
         form |= {} if connection.token_scope is None else {"scope": connection.token_scope}
         call = HttpCall("POST", path, urlencode(form), _FORM)
         limit = TimeLimit(connection.timeout_s, left)
-        answer = send(client, root, call, _basic(connection), limit=limit, max_bytes=_MAX_BYTES, name=name)
+        answer = send(
+            client, root, call, ApiKey(client_pair(connection), BASIC), limit=limit, max_bytes=_MAX_BYTES, name=name
+        )
         if answer.status != 200:
             raise refusal(answer, _STATUSES, name=name, now=self._clock.now())
         return answer
 
 
-def _basic(connection: Connection) -> ApiKey:
-    """Return the client's name and secret as HTTP Basic authentication; each is form-encoded first (section 2.3.1)."""
+def client_pair(connection: Connection) -> SecretStr:
+    """Return the client's name and secret as a key of HTTP Basic; each is form-encoded first (section 2.3.1)."""
     secret = "" if connection.client_secret is None else connection.client_secret.get_secret_value()
     pair = f"{quote_plus(connection.client_id or '')}:{quote_plus(secret)}"
-    return ApiKey(SecretStr(base64.b64encode(pair.encode()).decode()), _BASIC)
+    return SecretStr(base64.b64encode(pair.encode()).decode())
 
 
 def _read(answer: HttpAnswer) -> tuple[ApiKey, float]:

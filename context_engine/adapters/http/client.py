@@ -237,6 +237,7 @@ class RateBudget:
     def __init__(self) -> None:
         self._lock = Lock()
         self._made: deque[float] = deque()
+        self._limit: int | None = None
         self._refused: float | None = None
 
     def free(self, limit: int | None, now: float) -> int | None:
@@ -257,6 +258,7 @@ class RateBudget:
                 server alone knows how many calls of one search it accepts.
         """
         with self._lock:
+            self._limit = limit
             self._forget(now)
             wait = self._silence(now, planned)
             if limit is not None and len(self._made) >= limit:
@@ -266,6 +268,10 @@ class RateBudget:
             if limit is not None:
                 self._made.append(now)
             return 0.0
+
+    def left(self, now: float) -> int | None:
+        """Return how many calls may be made now under the limit of the last call; None: any number."""
+        return self.free(self._limit, now)
 
     def refused(self, now: float) -> None:
         """Record a refusal for the rate limit: no calls are made until the window has passed."""
@@ -291,3 +297,19 @@ def shared_budget(server: str, fingerprint: str) -> RateBudget:
     """Return this process's budget of a key at a server."""
     with _LOCK:
         return _BUDGETS.setdefault((server, fingerprint), RateBudget())
+
+
+def budgets_left(now: float) -> dict[str, int]:
+    """Return the calls left to each host that has a limit; of its keys that with the fewest.
+
+    Args:
+        now: monotonic seconds.
+    """
+    with _LOCK:
+        budgets = list(_BUDGETS.items())
+    left: dict[str, int] = {}
+    for (server, _), budget in budgets:
+        host, calls = str(urlsplit(server).hostname), budget.left(now)
+        if calls is not None:
+            left[host] = min(calls, left.get(host, calls))
+    return left

@@ -14,6 +14,7 @@ import httpx
 
 from context_engine.adapters.http.deadline import PartLimit, TimeLimit, keep_deadlines
 from context_engine.adapters.http.keys import ApiKey
+from context_engine.core.tracing import current_span
 from context_engine.errors import ConfigError, SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
@@ -251,10 +252,11 @@ def _too_long(max_bytes: int) -> SourceError:
 
 
 def _request(call: HttpCall, url: httpx.URL, extensions: Mapping[str, Any]) -> httpx.Request:
+    usual = {**_HEADERS, **current_span().headers()}
     if isinstance(call.body, str):
-        headers = {**_HEADERS, "Accept": "*/*", "Content-Type": "text/plain; charset=utf-8", **call.headers}
+        headers = {**usual, "Accept": "*/*", "Content-Type": "text/plain; charset=utf-8", **call.headers}
         return httpx.Request(call.method, url, headers=headers, content=call.body.encode(), extensions=extensions)
-    headers = {**_HEADERS, **call.headers}
+    headers = {**usual, **call.headers}
     return httpx.Request(call.method, url, headers=headers, json=call.body, extensions=extensions)
 
 

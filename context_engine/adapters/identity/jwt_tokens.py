@@ -1,9 +1,9 @@
 """Access tokens of an OpenID Connect provider (RFC 7519, RFC 9068), checked locally.
 
 Accepted are access tokens that the provider signed for this service and that are valid now: `alg` is configured and
-fits the key, `kid` is known, there is no `crit`, `iss` and `aud` are as configured, `exp` and `nbf` are present and
-kept, `iat` (if present) is not in the future. Refused are tokens of another `typ`, ID tokens recognised by `at_hash` or
-`c_hash`, and tokens bound to a key (`cnf`), which a bearer need not have.
+fits the key, `kid` is known, there is no `crit`, `iss` and `aud` are as configured, `exp` is present and
+kept, so is `nbf` or `iat`, and neither is in the future. Refused are tokens of another `typ`, ID tokens recognised by
+`at_hash` or `c_hash`, and tokens bound to a key (`cnf`), which a bearer need not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORM: Final = re.compile(rb"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 _ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
 _OF_OTHERS: Final = ("at_hash", "c_hash", "cnf")
-_REQUIRED: Final = ("iss", "aud", "exp", "nbf")
+_REQUIRED: Final = ("iss", "aud", "exp")
 _MOST_CACHED: Final = 4096
 _ID_DIGITS: Final = 12
 _LONGEST_NAME: Final = 200
@@ -155,8 +155,11 @@ class JwtTokens:
         for name, value in moments.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LAST_MOMENT:
                 raise _RefusedToken(f"its {name} is no moment")
+        begins = [moments[name] for name in ("nbf", "iat") if name in moments]
+        if not begins:
+            raise _RefusedToken("it says neither in nbf nor in iat from when it is good")
         leeway = self._oidc.leeway_s
-        return max(moments["nbf"], moments.get("iat", moments["nbf"])) - leeway, moments["exp"] + leeway
+        return max(begins) - leeway, moments["exp"] + leeway
 
     def _who(self, shown: ShownToken, claims: Mapping[str, Any]) -> Authenticated:
         """Return the caller by the claims; never an operator, a gateway or a principal that the file names."""

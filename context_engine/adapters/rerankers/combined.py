@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.models import Chunk, ScoreKind, VectorAdapter
 from context_engine.core.protocols import Reranker, reranker_under
 from context_engine.core.ranking.relevance import normalise_pool
@@ -90,7 +91,7 @@ class EnsembleReranker:
     @staticmethod
     def _asked(reranker: Reranker, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         try:
-            scores = reranker.rerank(query, chunks)
+            scores = awaited(reranker.rerank(query, chunks))
         except ContextEngineError:
             raise
         except Exception as error:

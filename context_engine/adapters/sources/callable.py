@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any, Final
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.models import (
     Chunk,
     Notice,
@@ -32,7 +33,7 @@ class ChunkDicts(list[dict[str, Any]]):
 
 
 class CallableSource:
-    """Calls a function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
+    """Calls a plain or async function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
 
     The function may be called from several threads at once.
     """
@@ -49,7 +50,7 @@ class CallableSource:
         Raises:
             SourceProtocolError: the function returned something other than a list of chunks.
         """
-        returned: Any = self._adapter(query.text, query.domain, query.top_k)
+        returned: Any = awaited(self._adapter(query.text, query.domain, query.top_k))
         if returned is None or isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
             kind = type(returned).__name__
             problem = f"the adapter returned {kind} instead of a list of chunks{_where_the_list_is(returned)}"
@@ -94,7 +95,7 @@ def source_of(adapter: Any, source_id: str) -> Source:
 
     Args:
         adapter: a function of three arguments; an object with such a method `search`, or its class, if that takes no
-            arguments; or a `Source`, whose `search` takes a SourceQuery.
+            arguments; or a `Source`, whose `search` takes a SourceQuery. Each may be async.
 
     Raises:
         InvalidRequest: it is none of these; the message says what is accepted.
@@ -130,11 +131,8 @@ def _checked_source(source: Any) -> Source:
 
 def _checked_function(function: Any) -> Adapter:
     name = getattr(function, "__name__", type(function).__name__)
-    if inspect.iscoroutinefunction(function):
-        raise InvalidRequest(
-            f"adapter {name} is an async function: give a plain one, e.g. lambda query, domain, top_k: "
-            f"asyncio.run({name}(query, domain, top_k))"
-        )
+    if inspect.isasyncgenfunction(function):
+        raise InvalidRequest(f"adapter {name} yields its chunks as an async generator: return them as a list")
     if not _takes(function, _ARGUMENTS):
         raise InvalidRequest(
             f"adapter {name}{inspect.signature(function)} cannot be called with the three arguments it is given: "

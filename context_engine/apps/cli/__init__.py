@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "audit": ("audit:audit", "Show, check and prove the record of searches (operators)."),
     "chunk": ("chunk:chunk", "Show how FILE is cut; nothing is stored."),
     "compare": ("search.compare:compare", "Show an answer beside its baseline, and why they differ."),
+    "completion": ("completion:completion", "Print the script that completes commands in SHELL."),
     "config": ("config:config", "Show and check the configuration."),
     "doctor": ("doctor.command:doctor", "Check that every source can be searched as declared."),
     "domains": ("domains:domains", "List domains and sources, and what the base holds of them."),
@@ -76,6 +77,10 @@ def run() -> None:
     Where a call that was given up still runs, the process ends without waiting for its threads.
     """
     gc.set_threshold(_COLLECT_AFTER)
+    if "_CONTEXT_ENGINE_COMPLETE" in os.environ:
+        from context_engine.apps.cli.completion import complete_in_shells
+
+        complete_in_shells()
     try:
         main(prog_name="context-engine")
     except SystemExit as end:

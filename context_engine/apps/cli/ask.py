@@ -12,6 +12,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_acting, with_location
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.places import Places
 from context_engine.apps.cli.search.result_table import beside_the_answer
@@ -63,11 +64,12 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     from context_engine.answer.asking import answerer_of
     from context_engine.answer.contract import response_of
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
 
     with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
         answerer = answerer_of(deployment, request, use_model=not options["no_model"], policy=options["unsupported"])
-        answer = last_of(answerer.stream(request))
+        with busy("Answering …", quiet=True):
+            answer = last_of(answerer.stream(request))
     if options["as_json"]:
         print_json(response_of(answer, demo=context.demo).model_dump_json())
     else:

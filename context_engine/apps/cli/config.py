@@ -37,6 +37,8 @@ _GROUP_HEADINGS: Final = {
     "cost": "what chat models cost and may cost: a domain may set limits for a request, a job and a day, no call may",
     "privacy": "what is masked: a domain may set mask_contexts and mask_stored_queries, no call may",
     "audit": "how searches are recorded: a domain may set audit_query and audit_retention_days, no call may",
+    "telemetry": "what traces show: files and variables set them",
+    "cache": "what the cache of answers may use in this process: files and variables set it",
     "server": "the service over HTTP and MCP: files and variables set them, read when it starts and on SIGHUP",
     "ingest": "how files are read: ingest.json and variables set them",
 }

@@ -51,7 +51,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class IngestCommand:
     """The arguments of the command."""
 
     path: Path
@@ -142,15 +142,15 @@ def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool,
     if context.demo:
         raise ConfigError("there is no domain of your own to ingest for. Write one with 'context-engine init DIR'.")
     domain = only_domain(context.setup.registry, domain)
-    request = _Request(path=Path(path), domain=domain, location=location, **options)
+    request = IngestCommand(path=Path(path), domain=domain, location=location, **options)
     if watch:
         _watch(context, request)
         return
-    complete = _ingest_once(context, request)
+    complete = ingest_once(context, request)
     click.get_current_context().exit(0 if complete else DEGRADED)
 
 
-def _ingest_once(context: CliContext, request: _Request) -> bool:
+def ingest_once(context: CliContext, request: IngestCommand) -> bool:
     """Run once and print the report; return whether every document is where it should be."""
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.core.protocols import ReportingSink, SinkReport
@@ -200,7 +200,7 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
     return complete and (report.documents > 0 or not report.files)
 
 
-def _write_ids(request: _Request, ids: Mapping[str, str]) -> list[str]:
+def _write_ids(request: IngestCommand, ids: Mapping[str, str]) -> list[str]:
     """Write dataset ids into the file that the operator named, if any; return one line for each source.
 
     Raises:
@@ -313,7 +313,7 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
     return [result for result in results if result.domain == domain.domain or result.problem is not None]
 
 
-def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec]) -> None:
+def _remember_folder(base: Path, request: IngestCommand, specs: Sequence[SourceSpec]) -> None:
     """Record where the files are, for `search --open`."""
     from context_engine.ingest.files import IngestedFolders
 
@@ -324,7 +324,7 @@ def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec])
         note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
-def _run(context: CliContext, request: _Request, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
+def _run(context: CliContext, request: IngestCommand, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
     from context_engine.adapters.token_counters import open_counter
     from context_engine.ingest.reading import IngestOptions
     from context_engine.ingest.run import ingest as run
@@ -351,7 +351,7 @@ def _run(context: CliContext, request: _Request, specs: Sequence[SourceSpec], si
         raise
 
 
-def _watch(context: CliContext, request: _Request) -> None:
+def _watch(context: CliContext, request: IngestCommand) -> None:
     """Ingest whenever the files have changed since the last run, until Ctrl-C; an outage is retried."""
     if not request.path.exists():
         raise InvalidRequest(f"{request.path} does not exist: give a folder or a file to ingest")
@@ -361,7 +361,7 @@ def _watch(context: CliContext, request: _Request) -> None:
             current = _file_states(request.path)
             if current != ingested:
                 try:
-                    _ingest_once(context, request)
+                    ingest_once(context, request)
                     sys.stdout.flush()  # a reader of a pipe gets each report at once, not when a block is full
                     ingested = current
                 except SourceError as error:

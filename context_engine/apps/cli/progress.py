@@ -1,4 +1,4 @@
-"""How far a run over files is, on stderr: a bar at a terminal, a line elsewhere, and the file that takes long."""
+"""How far work is, on stderr: a bar or a spinner at a terminal, a line elsewhere, and the file that takes long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from context_engine.apps.cli.console import note, progress_console
@@ -19,14 +19,20 @@ _TICK_S: Final = 0.25
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     """Yield a function of (files done, files in all, name) that shows a bar on stderr; nothing if never called.
 
     A file that takes longer than two seconds is named: behind the bar, or on a separate line if there is no bar.
+
+    Args:
+        quiet: show nothing where there is no terminal.
     """
     console = progress_console()
     at = _At()
     if not console.is_terminal:
+        if quiet:
+            yield lambda _done, _total, _name: None
+            return
         with _telling(at):
             yield at.noted(title)
         return
@@ -45,6 +51,33 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
         yield show
     finally:
         bar.stop()
+
+
+@contextmanager
+def busy(title: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show the title of work that has no count: behind a spinner with its time at a terminal, else on a line.
+
+    Args:
+        quiet: show it only at a terminal, and only if the work takes longer than two seconds.
+    """
+    console = progress_console()
+    if not console.is_terminal:
+        if not quiet:
+            note(title)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    spinner = Progress(*columns, console=console, transient=True)
+    spinner.add_task(title, total=None)
+    late = threading.Timer(_SLOW_S if quiet else 0.0, spinner.start)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()
+        spinner.stop()
 
 
 class _At:

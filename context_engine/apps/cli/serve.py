@@ -100,9 +100,11 @@ def _site(deployment: Deployment) -> WebSite | None:
     from context_engine.apps.web.sessions import Sessions
     from context_engine.apps.web.site import WebSite
     from context_engine.settings.environment_secrets import read_session_key
+    from context_engine.wiring.callers import code_flow
 
     setup, url = deployment.setup, deployment.settings.server_public_url or ""
-    return WebSite(Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://")))
+    sessions = Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://"))
+    return WebSite(sessions, code_flow(setup, url))
 
 
 def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
@@ -193,7 +195,7 @@ def mcp(location: ConfigLocation) -> None:
     from context_engine.apps.mcp.stdio import serve_stdio
     from context_engine.service.callers import Authenticated
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     operator = context.setup.config.principals.is_operator(os_user())

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from context_engine.apps.dify.external import has_bearer
 from context_engine.apps.mcp.addresses import check_host
 from context_engine.apps.server.body import check_json, read_body
-from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import PATH
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
+from context_engine.core.tracing import HttpAnswered, Step, current_span, span
 from context_engine.errors import NotAuthenticated
 from context_engine.service.callers import Authenticated
 
@@ -30,6 +30,8 @@ _ONCE: Final = (b"authorization", b"content-type", b"origin")
 
 _DIFY: Final = ("/retrieval", "//retrieval")
 _COUNTED: Final = ("/api", "/mcp", "/v1")
+_TRACED: Final = (*_COUNTED, *_DIFY)
+_PARENT: Final = ("traceparent", "tracestate")
 _OPENED: Final = (*_COUNTED, *_DIFY, PATH)
 _CHECKED: Final = ("/api", "/v1", *_DIFY)
 _LEFT: Final = 499  # the caller left without an answer
@@ -79,13 +81,22 @@ class Gate:
         self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm], pages: Pages | None = None
     ) -> None:
         self._app, self._service, self._forms, self._pages = app, service, forms, pages
-        self._rates = RateLimits(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, and show those that may search in a trace."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        tracer, path = self._service.live.current.engine.tracer, scope["path"]
+        if tracer is None or not (_is_in(path, _TRACED) or (self._pages is not None and self._pages.covers(path))):
+            await self._answer(scope, receive, send)
+            return
+        headers: Headers = dict(scope["headers"])
+        parent = {name: text for name in _PARENT if (text := _text(headers, name.encode())) is not None}
+        with span(Step.REQUEST, scope["method"], tracer, parent):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = dict(scope["headers"])
         answer = _OutgoingAnswer(send, _request_id(headers), closing=self._service.readiness.draining)
         state, begun = scope.setdefault("state", {}), time.monotonic()
@@ -118,7 +129,8 @@ class Gate:
             response = told(self._forms, scope, error, answer.request_id)
             await response(scope, receive, answer.send)
         finally:
-            self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
+            method, route = self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
+            current_span().tell(HttpAnswered(method, route, answer.status, answer.request_id))
 
     def _authorization(self, scope: Scope, headers: Headers, *, is_page: bool) -> str | None:
         sent = _text(headers, b"authorization")
@@ -137,7 +149,7 @@ class Gate:
 
     def _count(self, caller: str, answer: _OutgoingAnswer) -> None:
         settings = self._service.settings
-        allowance = self._rates.take(caller, settings)
+        allowance = self._service.rates.take(caller, settings)
         if allowance is None:
             return
         answer.headers += allowance.headers()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Final
 
-from cachetools import LRUCache
+from cachetools import Cache, LRUCache
 
 from context_engine.core.models import ServerSettings, Settings
 
@@ -80,3 +80,12 @@ class RateLimits:
             wait_s=0 if granted else max(1, ceil((1.0 - bucket.tokens) / a_second)),
             per_minute=per_minute,
         )
+
+    def least(self, settings: ServerSettings | Settings) -> int | None:
+        """Return how many requests are left at once to the principal with the fewest; None if there is no limit."""
+        per_minute, most = settings.server_rate_per_minute, float(settings.server_rate_burst)
+        if not per_minute:
+            return None
+        now, a_second = self._monotonic(), per_minute / _MINUTE_S
+        buckets = [Cache.__getitem__(self._buckets, principal) for principal in self._buckets]  # counts as no use
+        return floor(min([most, *(bucket.tokens + (now - bucket.at) * a_second for bucket in buckets)]))

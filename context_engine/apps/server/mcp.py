@@ -51,11 +51,13 @@ class _Address:
     """The ASGI app at `/mcp`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = _ROUTE  # as FastAPI sets it for its own routes
         endpoint = _running.get(scope["app"].state.service)
         if endpoint is None:
             raise HTTPException(404)
         await endpoint(scope, receive, send)
 
 
+_ROUTE: Final = Route("/mcp", endpoint=_Address(), include_in_schema=False)
 router = APIRouter()
-router.routes.append(Route("/mcp", endpoint=_Address(), include_in_schema=False))
+router.routes.append(_ROUTE)

@@ -5,22 +5,29 @@ They hold no question, no text and no caller. The counts of searches and sources
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from context_engine import __version__
+from context_engine.adapters.http.client import budgets_left
+from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.slots import Slots
+from context_engine.core.engine import Engine
+from context_engine.core.engine.tally import SECONDS, Durations
+from context_engine.core.models import Settings
 from context_engine.errors import NotPermitted
 from context_engine.service.deployment import LiveDeployment
+from context_engine.wiring.audit_writers import lost_records, pending_records
 
 PATH: Final = "/metrics"
 _PREFIX: Final = "context_engine"
-_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _ELSEWHERE: Final = "other"
 _METHODS: Final = ("GET", "HEAD", "POST")
 
@@ -30,6 +37,12 @@ class MeasuredService(Protocol):
 
     live: LiveDeployment
     slots: Slots
+    rates: RateLimits
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        ...
 
     @property
     def state(self) -> str:
@@ -56,14 +69,14 @@ class Metrics:
             f"{_PREFIX}_request_seconds",
             "Seconds from the head of a request to its answer, waiting included.",
             ("route",),
-            buckets=_SECONDS,
+            buckets=SECONDS,
             registry=self._registry,
         )
         ProcessCollector(namespace=_PREFIX, registry=self._registry)
         self._registry.register(self)
 
-    def answered(self, scope: Any, status: int, seconds: float) -> None:
-        """Count a request.
+    def answered(self, scope: Any, status: int, seconds: float) -> tuple[str, str]:
+        """Count a request; return the method and the route that name it.
 
         Args:
             scope: of ASGI; its route, not its address, is the label.
@@ -73,6 +86,7 @@ class Metrics:
         method = scope["method"] if scope["method"] in _METHODS else _ELSEWHERE
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        return method, route
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""
@@ -80,26 +94,50 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield what is read rather than counted here."""
-        service, engine = self._service, self._service.live.current.engine
+        service = self._service
         yield _gauge("info", "The version of the service.", ("version",), {(__version__,): 1})
         yield _gauge("ready", "1 for the state of /readyz.", ("state",), {(service.state,): 1})
         yield _gauge("requests_in_progress", "Requests that hold a slot.", (), {(): service.slots.at_work})
         yield _gauge("requests_waiting", "Requests that wait for a slot.", (), {(): service.slots.waiting})
-        left_alone = {key: int(is_open) for key, is_open in engine.left_alone().items()}
-        sources = ("domain", "source")
-        yield _gauge("source_left_alone", "1 while a slow source is not waited for.", sources, left_alone)
-        tally = engine.tally.read()
-        labels = ("domain", "status", "decision")
-        yield _counter(
-            "searches", "Searches, by what the sources did and what may be concluded.", labels, tally.searches
-        )
-        outcomes = (*sources, "outcome")
-        yield _counter("source_calls", "Calls of a source: ok, empty, partial or an error.", outcomes, tally.calls)
-        yield _counter("source_seconds", "Seconds that the calls of a source took.", sources, tally.seconds)
-        yield _counter("answers", "Answers: answered, or why not.", ("domain", "mode", "outcome"), tally.answers)
-        yield _counter("answer_sentences", "Sentences of answers by verdict.", ("domain", "verdict"), tally.sentences)
-        yield _counter("model_tokens", "Tokens of chat models.", ("domain", "model", "direction"), tally.tokens)
-        yield _counter("model_cost", "What chat models cost.", ("domain", "model", "currency"), tally.costs)
+        least = service.rates.least(service.settings)
+        requests = {} if least is None else {(): least}
+        yield _gauge("rate_budget_left", "Requests left at once to the caller with the fewest.", (), requests)
+        calls = {(host,): left for host, left in budgets_left(time.monotonic()).items()}
+        yield _gauge("connection_budget_left", "Calls left in this minute to a host with a limit.", ("host",), calls)
+        yield _gauge("records_pending", "Records that wait to be written.", (), {(): pending_records()})
+        yield _counter("records_lost", "Records that were never written.", (), {(): lost_records()})
+        engine = service.live.current.engine
+        yield from _of_sources(engine)
+        yield from _of_searches(engine)
+
+
+_SOURCE: Final = ("domain", "source")
+
+
+def _of_sources(engine: Engine) -> Iterator[Metric]:
+    tally, left_alone = engine.tally.read(), {key: int(is_open) for key, is_open in engine.left_alone().items()}
+    yield _gauge("source_left_alone", "1 while a slow source is not waited for.", _SOURCE, left_alone)
+    recall = engine.watched_recall()
+    yield _gauge("source_ann_recall", "Recall of approximate searches, 0 to 1, by samples.", _SOURCE, recall)
+    outcomes = (*_SOURCE, "outcome")
+    yield _counter("source_calls", "Calls of a source: ok, empty, partial or an error.", outcomes, tally.calls)
+    seconds = {key: durations.seconds for key, durations in tally.durations.items()}
+    yield _counter("source_seconds", "Seconds that the calls of a source took.", _SOURCE, seconds)
+    yield _histogram("source_call_seconds", "Seconds of each call of a source.", _SOURCE, tally.durations)
+
+
+def _of_searches(engine: Engine) -> Iterator[Metric]:
+    tally, outcomes = engine.tally.read(), ("domain", "status", "decision")
+    yield _counter("searches", "Searches, by what the sources did and what may be concluded.", outcomes, tally.searches)
+    yield _counter("stage_seconds", "Seconds of each stage of the searches.", ("domain", "stage"), tally.stages)
+    ages = ("domain", "tier", "freshness")
+    yield _counter("chunks_returned", "Chunks returned, by authority tier and freshness.", ages, tally.chunks)
+    yield _counter("answers", "Answers: answered, or why not.", ("domain", "mode", "outcome"), tally.answers)
+    yield _counter("answer_sentences", "Sentences of answers by verdict.", ("domain", "verdict"), tally.sentences)
+    yield _counter("model_tokens", "Tokens of chat models.", ("domain", "model", "direction"), tally.tokens)
+    yield _counter("model_cost", "What chat models cost.", ("domain", "model", "currency"), tally.costs)
+    cached = ("domain", "outcome")
+    yield _counter("cache_lookups", "Look-ups in the cache of answers: hit or miss.", cached, tally.cache)
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:
@@ -108,6 +146,14 @@ def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Met
 
 def _counter(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:
     return _filled(CounterMetricFamily(f"{_PREFIX}_{name}", meaning, labels=labels), values)
+
+
+def _histogram(name: str, meaning: str, labels: tuple[str, ...], values: dict[Any, Durations]) -> Metric:
+    family = HistogramMetricFamily(f"{_PREFIX}_{name}", meaning, labels=labels)
+    bounds = [*map(str, SECONDS), "+Inf"]
+    for key, durations in sorted(values.items()):
+        family.add_metric(key, list(zip(bounds, accumulate(durations.counts))), durations.seconds)
+    return family
 
 
 def _filled(family: Any, values: Any) -> Metric:

@@ -24,7 +24,7 @@ from context_engine.apps.server.service import Service
 from context_engine.core.concurrency.calls import EXECUTOR, DeadlineExceeded, call_within
 from context_engine.errors import ConfigError, ContextEngineError
 from context_engine.service.deployment import Deployment, open_deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from context_engine.wiring.check import check
 from context_engine.wiring.setup import Setup, load_setup
 

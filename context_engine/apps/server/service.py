@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.server.late import LateSearches
+from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import Metrics
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
@@ -55,6 +56,7 @@ class Service:
         self.readiness = Readiness(live, lambda: authenticator.problems())
         self._renew, self._threads = renew, threads
         self.slots = Slots(self._bounds)
+        self.rates = RateLimits(time.monotonic)
         self.late = LateSearches[ExternalAnswer]()
         self.metrics = Metrics(self)
 

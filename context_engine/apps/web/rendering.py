@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -121,6 +122,9 @@ def _environment() -> Environment:
         "marked": lambda text, query="": Markup(marked(clean(text), query)),
         "day": day,
         "moment": lambda time: f"{time:%Y-%m-%d %H:%M} UTC",
+        "second": lambda text: f"{text[:10]} {text[11:19]} UTC" if text else "",
+        "since_1970": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC",
+        "address": lambda text: quote(str(text), safe="", errors="replace"),
         "counted": counted,
     }
     return made

@@ -25,6 +25,7 @@ _MOST_COOKIE: Final = 3_900
 
 _MOST_TOKEN: Final = 16_384
 _ONCE_S: Final = 300
+_BEGUN_S: Final = 600
 _MOST_CODES: Final = 100
 
 
@@ -53,7 +54,7 @@ class Sessions:
         Raises:
             InvalidRequest: the token is too long for a cookie.
         """
-        sealed = self._fernet.encrypt(zlib.compress(token.encode())).decode()
+        sealed = self._sealed(token)
         if len(sealed) > _MOST_COOKIE:
             raise InvalidRequest(
                 f"the token has {len(token):,} characters, too many for a browser's cookie: use a shorter one, "
@@ -67,15 +68,33 @@ class Sessions:
 
     def authorization(self, headers: Mapping[bytes, bytes]) -> str | None:
         """Return the Authorization field of the session in a request; None without a valid session."""
+        token = self._opened(headers, self._name, LIFETIME_S)
+        return None if token is None else f"Bearer {token}"
+
+    def begun_cookie(self, text: str) -> str:
+        """Return the `Set-Cookie` field that remembers a sign-in at an identity provider, for ten minutes.
+
+        It is sent although the provider's page leads back here, unlike the session itself.
+        """
+        lax = self._attributes.replace("SameSite=Strict", "SameSite=Lax")
+        return f"{self._name}_begun={self._sealed(text)}; Max-Age={_BEGUN_S}{lax}"
+
+    def begun(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Return what `begun_cookie` remembered; None if this browser began no sign-in."""
+        return self._opened(headers, f"{self._name}_begun", _BEGUN_S)
+
+    def _sealed(self, text: str) -> str:
+        return self._fernet.encrypt(zlib.compress(text.encode())).decode()
+
+    def _opened(self, headers: Mapping[bytes, bytes], name: str, lifetime_s: int) -> str | None:
         try:
-            morsel = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(self._name)
+            morsel = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(name)
             if morsel is None:
                 return None
-            packed = self._fernet.decrypt(morsel.value.encode(), ttl=LIFETIME_S)
-            token = zlib.decompressobj().decompress(packed, _MOST_TOKEN).decode()
+            packed = self._fernet.decrypt(morsel.value.encode(), ttl=lifetime_s)
+            return zlib.decompressobj().decompress(packed, _MOST_TOKEN).decode()
         except (CookieError, InvalidToken, ValueError, zlib.error):
             return None
-        return f"Bearer {token}"
 
     def code_for(self, token: str) -> str:
         """Return a code that opens one session with a token, within five minutes."""

@@ -1,7 +1,8 @@
-"""Signing in and out: with a token, or with a code that the command line shows once."""
+"""Signing in and out: at an identity provider, with a token, or with a code that the command line shows once."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
@@ -10,7 +11,8 @@ from fastapi import APIRouter, Request, Response
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import own_address
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
-from context_engine.errors import NotAuthenticated, TokensUnchecked
+from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
+from context_engine.service.deployment import Deployment
 
 if TYPE_CHECKING:
     from context_engine.apps.web.site import WebSite
@@ -19,6 +21,8 @@ SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 _REFUSED: Final = "This token opens nothing. Check that it is whole and has not expired."
 _USED: Final = "This link was used before or is too old. Start 'context-engine web' again for a new one."
+_NOT_BEGUN: Final = "This browser began no sign-in in the last ten minutes. Begin again."
+_NO_RIGHTS: Final = "The identity provider knows you, but its token opens nothing here. Ask an operator for access."
 router = APIRouter(include_in_schema=False)
 
 
@@ -27,9 +31,9 @@ async def sign_in_page(request: Request) -> Response:
     """Show the form; a one-time code in the address signs in at once."""
     code, wanted = request.query_params.get("code"), own_address(request.query_params.get("next", "/"))
     if code is None:
-        return _form(wanted)
+        return _form(request, wanted)
     token = _site(request).sessions.redeem(code)
-    return _form(wanted, _USED, 401) if token is None else _signed_in(request, token, wanted)
+    return _form(request, wanted, _USED, 401) if token is None else _signed_in(request, token, wanted)
 
 
 @router.post(SIGN_IN)
@@ -41,9 +45,41 @@ async def sign_in(request: Request) -> Response:
     try:
         service_of(request).authenticator.authenticate(f"Bearer {token}")
     except NotAuthenticated:
-        return _form(wanted, _REFUSED, 401)
+        return _form(request, wanted, _REFUSED, 401)
     except TokensUnchecked as error:
-        return _form(wanted, str(error), 503)
+        return _form(request, wanted, str(error), 503)
+    return _signed_in(request, token, wanted)
+
+
+@router.get(f"{SIGN_IN}/start")
+async def start(request: Request) -> Response:
+    """Send the browser to the identity provider."""
+    site = _site(request)
+    if site.code_flow is None:
+        return _form(request, "/")
+    begun, wanted = site.code_flow.begin(), own_address(request.query_params.get("next", "/"))
+    remembered = site.sessions.begun_cookie(json.dumps((begun.state, begun.verifier, wanted)))
+    return html_response("", 303, {"Location": begun.address, "Set-Cookie": remembered})
+
+
+@router.get(f"{SIGN_IN}/callback")
+async def callback(request: Request) -> Response:
+    """Complete a sign-in whose person the identity provider sent back."""
+    flow, remembered = _site(request).code_flow, _site(request).sessions.begun(dict(request.headers.raw))
+    if flow is None or remembered is None:
+        return _form(request, "/", _NOT_BEGUN, 400)
+    state, verifier, wanted = json.loads(remembered)
+
+    def work(_: Deployment) -> str:
+        return flow.token(state, verifier, request.query_params)
+
+    try:
+        token = await service_of(request).run(work)
+        service_of(request).authenticator.authenticate(f"Bearer {token}")
+    except NotAuthenticated:
+        return _form(request, wanted, _NO_RIGHTS, 403)
+    except ContextEngineError as error:
+        return _form(request, wanted, str(error), 502)
     return _signed_in(request, token, wanted)
 
 
@@ -70,6 +106,7 @@ def _signed_in(request: Request, token: str, wanted: str) -> Response:
     return html_response(html, 200, {"Set-Cookie": cookie, "Refresh": f"0; url={wanted}"})
 
 
-def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
-    page = Page("sign_in.html", {"next": wanted, "problem": problem})
+def _form(request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
+    has_provider = _site(request).code_flow is not None
+    page = Page("sign_in.html", {"next": wanted, "problem": problem, "has_provider": has_provider})
     return html_response(rendered_page(page, caller=None), status)

@@ -9,10 +9,14 @@ from urllib.parse import quote
 from fastapi import APIRouter, Response
 from starlette.types import Scope
 
+from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem, Problem, ProblemForm
-from context_engine.apps.web import ask_page, document_page, judgement_page, search_page, sign_in, static
+from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in, static
+from context_engine.apps.web.admin_figures import BaseFacts
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
+from context_engine.apps.web.review import pages as review_pages
+from context_engine.apps.web.review.state import Reviews
 from context_engine.apps.web.sessions import Sessions
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -22,6 +26,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     search_page.router,
     document_page.router,
     judgement_page.router,
+    review_pages.router,
+    admin_page.router,
 )
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
@@ -35,12 +41,14 @@ class WebSite:
 
     Args:
         sessions: the cookies of signed-in people.
+        code_flow: sign-in at an identity provider; None: people sign in with a token.
     """
 
     routers: Sequence[APIRouter] = ROUTERS
 
-    def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
+    def __init__(self, sessions: Sessions, code_flow: CodeFlow | None = None) -> None:
+        self.sessions, self.code_flow = sessions, code_flow
+        self.reviews, self.base = Reviews(), BaseFacts()
         self.forms: Mapping[str, ProblemForm] = dict.fromkeys((*PAGES, *_OPEN), _problem_page)
 
     def covers(self, path: str) -> bool:

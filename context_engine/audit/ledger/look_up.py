@@ -131,7 +131,7 @@ def rows_of(connection: Connection, indices: Collection[int]) -> list[RecordRow]
     return [RecordRow(*row) for row in connection.execute(select(*_RECORD).where(record.c.idx.in_(indices)))]
 
 
-def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: range) -> Iterator[ChunkMention]:
+def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: Sequence[int]) -> Iterator[ChunkMention]:
     """Yield the chunks of records in these tiles that meet all criteria, in log order."""
     wanted = [chunk.c[name] == getattr(criteria, name) for name in _TEXTS if getattr(criteria, name) is not None]
     if criteria.content_sha256 is not None:

@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.errors import AuditError
-from context_engine.settings.environment_secrets import API_TOKEN, AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
+from context_engine.settings.environment_secrets import (
+    API_TOKEN,
+    AUDIT_FORMER_KEYS,
+    AUDIT_KEY,
+    AUDIT_LEDGER,
+    CACHE_KEY,
+    CACHE_URL,
+)
 
 COMMAND_TIMEOUT_S: Final = 30.0
-_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
+_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER, CACHE_KEY, CACHE_URL})
 Outlet = Callable[[str], None]
 """Takes a checkpoint; raises `AuditError` if it cannot be delivered."""
 

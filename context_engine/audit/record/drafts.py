@@ -274,6 +274,7 @@ def of_result(result: SearchResult, access: AccessRecord) -> dict[str, Any]:
         "denied": [[denial.source_id, denial.reason] for denial in access.decision.denied] if access.decision else [],
         "withheld": [list(chunk) for chunk in access.withheld],
         "notices": _notices(result),
+        **({} if result.cache_age_s is None else {"cache": {"hit": True, "age_s": result.cache_age_s}}),
     }
 
 

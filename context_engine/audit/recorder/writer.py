@@ -62,6 +62,12 @@ class LedgerWriter:
         """The number of records lost in this process."""
         return self._losses.total
 
+    @property
+    def pending(self) -> int:
+        """The number of records that wait to be written."""
+        with self._changed:
+            return len(self._awaited) + len(self._offered) + self._writing
+
     def write(self, make: Make, timeout_s: float) -> None:
         """Write a record and wait until it is durable.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -81,14 +81,26 @@ def impact(ledger: Ledger, wanted: MentionCriteria) -> Iterator[AffectedAnswer]:
     Raises:
         AuditError: the ledger cannot be read.
     """
-    for _, group in groupby(ledger.mentions(wanted), key=lambda mention: mention.record.index):
-        mentions = list(group)
-        ranks = _ranks(ledger, mentions)
-        chunks = (_chunk(mention, ranks.get((mention.source_id, mention.chunk_id))) for mention in mentions)
+    return affected(ledger, ledger.mentions(wanted))
+
+
+def affected(ledger: Ledger, mentions: Iterable[ChunkMention]) -> Iterator[AffectedAnswer]:
+    """Yield the answer of each record in chunks that records name.
+
+    Args:
+        mentions: those of one record together.
+
+    Raises:
+        AuditError: the ledger cannot be read.
+    """
+    for _, group in groupby(mentions, key=lambda mention: mention.record.index):
+        named = list(group)
+        ranks = _ranks(ledger, named)
+        chunks = (_chunk(mention, ranks.get((mention.source_id, mention.chunk_id))) for mention in named)
         ordered = sorted(
             chunks, key=lambda chunk: (_place(chunk.fate), chunk.rank or 0, chunk.source_id, chunk.chunk_id)
         )
-        yield AffectedAnswer(mentions[0].record, tuple(ordered))
+        yield AffectedAnswer(named[0].record, tuple(ordered))
 
 
 def _chunk(mention: ChunkMention, rank: int | None) -> NamedChunk:

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, ContextVar
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.core.tracing import carried
 from context_engine.errors import ContextEngineError
 
 T = TypeVar("T")
@@ -69,14 +70,15 @@ class DaemonExecutor:
         """Start a call and return its future, which also carries the call's exception.
 
         Args:
-            call: runs in another thread, without context variables of the caller or of earlier calls.
+            call: runs in another thread, in the caller's span, without other context variables of the caller or of
+                earlier calls.
             name: the name of the thread while the call runs.
 
         Raises:
             Busy: no thread could be started.
         """
         future: Future[T] = Future()
-        self._start(_Job(name, partial(resolve, future, call)))
+        self._start(_Job(name, partial(resolve, future, carried(call))))
         return future
 
     def _start(self, job: _Job) -> None:
@@ -181,7 +183,10 @@ logger = logging.getLogger(__name__)
 
 
 class DeadlineExceeded(Exception):
-    """A call did not return in time. It continues in its thread, and its result is dropped."""
+    """A call did not return in time.
+
+    A plain one continues in its thread, and its result is dropped; an async one is cancelled.
+    """
 
 
 def countdown(seconds: float, monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
@@ -199,6 +204,16 @@ def done_within(future: Future[Any], seconds: float) -> bool:
     return future.done()
 
 
+TIME_LEFT: Final[ContextVar[Callable[[], float] | None]] = ContextVar("time_left", default=None)
+"""Returns the seconds until the call that this thread makes is overdue; None if it has no deadline."""
+
+
+def _before(left: Callable[[], float], call: Callable[[], T]) -> T:
+    """Make a call that has a deadline, in a thread whose context ends with the call."""
+    TIME_LEFT.set(left)
+    return call()
+
+
 def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
     """Make a call in a daemon thread and return its result.
 
@@ -210,7 +225,7 @@ def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
         DeadlineExceeded: it has not returned by then.
         Busy: no thread could be started.
     """
-    future = EXECUTOR.submit(call, name)
+    future = EXECUTOR.submit(partial(_before, countdown(seconds), call), name)
     if not done_within(future, seconds):
         raise DeadlineExceeded
     return future.result()
@@ -247,9 +262,11 @@ class DeadlineCaller:
             raise self._error(f"{self._name} is {busy}") from None
         except Busy as busy:
             raise self._error(f"{self._name} could not be called: {busy}") from None
-        if not done_within(future, seconds):
+        error: BaseException | None = DeadlineExceeded()
+        if done_within(future, seconds):
+            error = future.exception()
+        if isinstance(error, DeadlineExceeded):
             raise self._error(f"{self._name} gave {nothing} within {max(seconds, 0.0):.3g} s")
-        error = future.exception()
         if error is None:
             return future.result()
         if isinstance(error, self._error):
@@ -297,7 +314,7 @@ class Bulkhead:
 
         def tracked() -> T:
             try:
-                return call()
+                return _before(left, call)
             finally:
                 leave()
 

@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
 from context_engine.core.engine.candidate_table import TextCache
-from context_engine.core.engine.events import SearchTally, hand_over, log_context, log_search
+from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
 from context_engine.core.engine.reranking import TimedReranker, chosen, rerank_step
+from context_engine.core.engine.search_cache import AskedSearch, SearchCache, Searched
 from context_engine.core.engine.search_plan import (
     ClockReading,
     SearchPlan,
@@ -27,6 +28,7 @@ from context_engine.core.engine.search_plan import (
 )
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
+from context_engine.core.engine.tally import SearchTally
 from context_engine.core.models import (
     NOBODY,
     AccessRecord,
@@ -42,7 +44,6 @@ from context_engine.core.models import (
     SearchRequest,
     SearchResult,
     Settings,
-    WithheldChunk,
 )
 from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, OpenAccess, RegistryView
 from context_engine.core.policy.masking import as_kept, masked_request
@@ -54,8 +55,10 @@ from context_engine.core.protocols import (
     QueryRefiner,
     Recorder,
     Reranker,
+    ResultCache,
     TokenCounter,
 )
+from context_engine.core.tracing import Step, Tracer, current_span, span
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ class Engine:
         recorder: records every result, refused request, context and fetch.
         access: decides who may search what, before any source is called.
         mask: masks personal data in domains that require it; without one such domains are refused.
+        tracer: shows each search and the calls that it makes; None: nothing is shown.
+        cache: keeps the answers that the settings allow to keep.
 
     Attributes:
         tally: counts its searches.
@@ -99,8 +104,10 @@ class Engine:
         recorder: Recorder | None = None,
         access: AccessPolicy = OPEN_ACCESS,
         mask: Mask | None = None,
+        tracer: Tracer | None = None,
+        cache: ResultCache | None = None,
     ) -> None:
-        self.registry, self.mask, self.tally = registry, mask, SearchTally()
+        self.registry, self.mask, self.tally, self.tracer = registry, mask, SearchTally(), tracer
         self._views, self._restricts = AccessViews(registry, access), not isinstance(access, OpenAccess)
         self._resolve, self._recorder = resolve, recorder
         self._clock: Clock = clock or SystemClock()
@@ -114,6 +121,9 @@ class Engine:
             name: TimedReranker(reranker, self._clock) for name, reranker in self._rerankers.items()
         }
         self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
+        models = [f"{name}={reranker.name}" for name, reranker in self._rerankers.items()]
+        models += [] if refiner is None else [refiner.name]
+        self._cache = None if cache is None else SearchCache(cache, self._clock, self._ids, self.tally, models)
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +150,8 @@ class Engine:
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
         self._pool.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def reranker_name(self, settings: Settings) -> str | None:
         """Return the name of the model reranker that the settings of a search choose, or None."""
@@ -164,6 +176,10 @@ class Engine:
         """Return for each domain and opened source whether it is left alone because it was too slow."""
         return self._pool.left_alone()
 
+    def watched_recall(self) -> dict[tuple[str, str], float]:
+        """Return the recall of approximate searches for each domain and opened source whose store watches it."""
+        return self._pool.watched_recall()
+
     def search(self, request: SearchRequest) -> SearchResult:
         """Search everything that the request's principal may search; the rest appears not to exist.
 
@@ -179,18 +195,8 @@ class Engine:
         """
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
-        started = self._clock.monotonic()
-        principal, decision = request.principal, None
-        try:
-            view = self._views.of(principal)
-            decision = view.decisions.get(request.domain)
-            result, withheld = self._searched(request, view, started)
-        except Exception as error:
-            access, cause = AccessRecord(principal=principal, decision=decision), error
-            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access, cause), "a refused request")
-            raise
-        self._report(result, AccessRecord(principal=principal, decision=decision, withheld=withheld))
-        return checked_result(result)
+        with span(Step.SEARCH, request.domain, self.tracer):
+            return checked_result(self._recorded(request))
 
     def context(
         self,
@@ -235,6 +241,7 @@ class Engine:
         answer_id = self._ids.new(self._clock.now())
         self._record(lambda recorder: recorder.answered(result, answer, answer_id), f"the answer {answer_id}")
         self.tally.note_answer(result.domain, answer)
+        current_span().tell(answer)
         return answer_id
 
     def rank(
@@ -296,18 +303,38 @@ class Engine:
             )
         return chunks
 
-    def _searched(
-        self, request: SearchRequest, view: RegistryView[Registry], started: float
-    ) -> tuple[SearchResult, tuple[WithheldChunk, ...]]:
-        """Return the result of a search, and the chunks withheld from the caller."""
+    def _recorded(self, request: SearchRequest) -> SearchResult:
+        """Search, and record the result or the refusal."""
+        started = self._clock.monotonic()
+        principal, decision = request.principal, None
+        try:
+            view = self._views.of(principal)
+            decision = view.decisions.get(request.domain)
+            result, withheld = self._searched(request, view, started)
+        except Exception as error:
+            access, cause = AccessRecord(principal=principal, decision=decision), error
+            self._record(lambda recorder: recorder.refuse(self._as_kept(request), access, cause), "a refused request")
+            raise
+        self._report(result, AccessRecord(principal=principal, decision=decision, withheld=withheld))
+        return result
+
+    def _searched(self, request: SearchRequest, view: RegistryView[Registry], started: float) -> Searched:
+        """Return the result of a search, from the cache if it is there, and the chunks withheld from the caller."""
         domain = view.registry.domain(request.domain)
         effective = self._resolve(domain, request)
         if self._restricts:
             effective = permitted_settings(effective, domain)
         check_mask(self.mask, effective.values, domain)
         sources = self._pool.sources(domain, effective.values, request)
-        plan = self._plan(request, view, effective, sources)
-        calls = self._calls(plan, sources, started)
+        asked = AskedSearch(request, view, effective, sources)
+        if self._cache is None:
+            return self._made(asked, started)
+        return self._cache.answer(asked, lambda: self._made(asked, started))
+
+    def _made(self, asked: AskedSearch, started: float) -> Searched:
+        plan = self._plan(asked)
+        calls = self._calls(plan, asked.sources, started)
+        domain = asked.view.registry.domain(plan.request.domain)
         return self._pipeline(plan, domain, calls, started).run(plan), calls.withheld
 
     def _as_kept(self, request: SearchRequest) -> SearchRequest:
@@ -316,15 +343,10 @@ class Engine:
             return request
         return masked_request(request, self.mask)
 
-    def _plan(
-        self,
-        request: SearchRequest,
-        view: RegistryView[Registry],
-        effective: EffectiveSettings,
-        sources: list[OpenedSource],
-    ) -> SearchPlan:
+    def _plan(self, asked: AskedSearch) -> SearchPlan:
         """Return the plan of a search; this calls the query refiner."""
-        domain, decision = view.registry.domain(request.domain), view.decisions[request.domain]
+        request, view, effective, sources = asked
+        domain, decision = view.registry.domain(request.domain), asked.decision
         now = self._clock.now()
         return SearchPlan(
             request=request,
@@ -337,7 +359,7 @@ class Engine:
             access=decision.scope,
         )
 
-    def _calls(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SourceCalls:
+    def _calls(self, plan: SearchPlan, sources: Sequence[OpenedSource], started: float) -> SourceCalls:
         """Return the calls of the sources, all due at the search's deadline."""
         clock, deadline_s = self._clock, plan.settings.deadline_s
         due = started + deadline_s
@@ -361,30 +383,19 @@ class Engine:
             step,
             clock.monotonic,
             self._texts.analysed,
+            watch=lambda name: span(Step.STAGE, name),
             prepare=lambda query: prepared_query(query, domain.glossary, settings, None),
         )
 
     def _report(self, result: SearchResult, access: AccessRecord) -> None:
         """Log the numbers of each stage, in one line and as events, and record the result."""
-        scores = [chunk.relevance for chunk in result.chunks]
-        left = {stage.name: stage.left for stage in result.stages}
-        reranker = self.reranker_name(result.settings.values) or "noop"
-        log_search(result, reranker)
+        log_search(result, self.reranker_name(result.settings.values) or "noop")
         self.tally.note(result)
-        logger.info(
-            "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
-            "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
-            result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
-            result.settings.values.min_relevance_score,
-            any("below_threshold" in chunk.flags for chunk in result.chunks),
-            reranker,
-            min(scores, default=0.0), max(scores, default=0.0),
-            result.search_id, result.domain, result.status, result.decision,
-        )  # fmt: skip
         for status in result.sources:
             if status.error is not None:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
         self._record(lambda recorder: recorder.record(as_kept(result, self.mask), access), f"search {result.search_id}")
+        current_span().tell(result)
 
     def _record(self, keep: Callable[[Recorder], None], subject: str) -> None:
         hand_over(self._recorder, keep, subject)

@@ -1,99 +1,29 @@
-"""Log events and counts of searches, which contain no text, and the call of the recorder."""
+"""Log events of searches, which contain no text, and the call of the recorder."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import AnswerRecord, Context, Fate, Outcome, SearchResult
+from context_engine.core.models import Context, Fate, Outcome, SearchResult
 from context_engine.core.protocols import Recorder
 from context_engine.errors import AuditUnavailable
 
+logger = logging.getLogger(__name__)
 EVENTS: Final = logging.getLogger("context_engine.events")
 _MOST_SCORES: Final = 100
 _LIMITS: Final = ("threshold", "scope", "relevance")
 
 
-class SearchCounts(NamedTuple):
-    """Counts since an engine was made.
-
-    Attributes:
-        searches: by domain, status and decision.
-        calls: by domain, source and outcome: ok, empty, partial, or the code of the error.
-        seconds: of all calls, by domain and source.
-        answers: by domain, mode and outcome: answered, or the code of the refusal.
-        sentences: of answers, by domain and verdict.
-        tokens: of chat models, by domain, model and direction: input or output.
-        costs: of chat models, by domain, model and currency.
-    """
-
-    searches: dict[tuple[str, str, str], int]
-    calls: dict[tuple[str, str, str], int]
-    seconds: dict[tuple[str, str], float]
-    answers: dict[tuple[str, str, str], int]
-    sentences: dict[tuple[str, str], int]
-    tokens: dict[tuple[str, str, str], int]
-    costs: dict[tuple[str, str, str], float]
-
-
-class SearchTally:
-    """Counts searches, the calls of their sources, and answers. Safe for several threads."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._searches, self._calls = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        self._seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._answers, self._tokens = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        self._sentences = Counter[tuple[str, str]]()
-        self._costs: defaultdict[tuple[str, str, str], float] = defaultdict(float)
-
-    def note(self, result: SearchResult) -> None:
-        """Count a search."""
-        with self._lock:
-            self._searches[result.domain, str(result.status), str(result.decision)] += 1
-            for source in result.sources:
-                error = source.error if source.state == "failed" else None
-                outcome = source.state if error is None else str(error["code"])
-                self._calls[result.domain, source.source_id, outcome] += 1
-                self._seconds[result.domain, source.source_id] += source.elapsed_ms / 1000.0
-
-    def note_answer(self, domain: str, answer: AnswerRecord) -> None:
-        """Count an answer."""
-        facts = answer.facts
-        calls = [call for call in (facts["rewriting"], facts["model"]) if call is not None]
-        with self._lock:
-            self._answers[domain, facts["mode"], facts["refusal"] or "answered"] += 1
-            self._sentences.update((domain, sentence["verdict"]) for sentence in facts["sentences"])
-            for call in calls:
-                usage, cost = call["usage"], call["cost"]
-                for direction in ("input", "output") if usage else ():
-                    self._tokens[domain, call["name"], direction] += usage[f"{direction}_tokens"]
-                if cost:
-                    self._costs[domain, call["name"], cost["currency"]] += float(cost["amount"])
-
-    def read(self) -> SearchCounts:
-        """Return the counts so far."""
-        with self._lock:
-            return SearchCounts(
-                searches=dict(self._searches),
-                calls=dict(self._calls),
-                seconds=dict(self._seconds),
-                answers=dict(self._answers),
-                sentences=dict(self._sentences),
-                tokens=dict(self._tokens),
-                costs=dict(self._costs),
-            )
-
-
 def log_search(result: SearchResult, reranker: str) -> None:
-    """Log the retrieval, filter and rerank events of a search.
+    """Log the numbers of each stage of a search: in one line, and as events of retrieval, filter and rerank.
 
     Args:
         reranker: name of the reranker that the settings choose; "noop" for none.
     """
+    _log_line(result, reranker)
     if not EVENTS.isEnabledFor(logging.INFO):
         return
     settings, left = result.settings.values, {stage.name: stage.left for stage in result.stages}
@@ -135,6 +65,20 @@ def log_context(result: SearchResult, context: Context) -> None:
         )
 
 
+def _log_line(result: SearchResult, reranker: str) -> None:
+    scores, left = [chunk.relevance for chunk in result.chunks], {stage.name: stage.left for stage in result.stages}
+    logger.info(
+        "RAG pipeline request_id=%s initial_k=%d filtered_k=%d final_k=%d threshold=%.3f fallback=%s reranker=%s "
+        "scores_range=[%.3f,%.3f] search_id=%s domain=%s status=%s decision=%s",
+        result.request_id, len(result.fates), left.get("relevance", 0), len(result.chunks),
+        result.settings.values.min_relevance_score,
+        any("below_threshold" in chunk.flags for chunk in result.chunks),
+        reranker,
+        min(scores, default=0.0), max(scores, default=0.0),
+        result.search_id, result.domain, result.status, result.decision,
+    )  # fmt: skip
+
+
 def _log(result: SearchResult, event: str, **fields: Any) -> None:
     of_search = {"request_id": result.request_id, "search_id": result.search_id, "domain": result.domain}
     EVENTS.info(event, extra={**of_search, **fields})
@@ -156,9 +100,6 @@ def _is_removed(fate: Fate) -> bool:
 
 def _highest(values: list[Any]) -> list[float]:
     return sorted((round(value, 4) for value in values if isinstance(value, float)), reverse=True)[:_MOST_SCORES]
-
-
-logger = logging.getLogger(__name__)
 
 
 def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subject: str) -> None:

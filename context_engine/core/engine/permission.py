@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.engine.admission import is_listed, valid_chunk
 from context_engine.core.engine.sanitize_chunk import chunk_id_of, sanitized_notice
 from context_engine.core.models import (
@@ -184,7 +185,7 @@ def fetched_chunks(source: Source, request: FetchRequest, declared: Classificati
     """
     if not isinstance(source, Fetchable):
         raise FetchUnsupported("its adapter cannot give chunks by their ids", source_id=source.source_id)
-    answered: Any = source.fetch(request)
+    answered: Any = awaited(source.fetch(request))
     if not is_listed(answered):
         problem = f"fetch() returned {type(answered).__name__} instead of a list"
         raise SourceProtocolError(problem, source_id=source.source_id)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from context_engine.core.engine.assemble import assemble
 from context_engine.core.engine.candidate_table import RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.engine.search_plan import Recalled, RefillRequest, Retriever, SearchPlan
-from context_engine.core.engine.stage2 import rank
+from context_engine.core.engine.stage2 import Watch, rank, unwatched
 from context_engine.core.models import (
     MAX_TOP_K,
     Chunk,
@@ -162,6 +162,7 @@ class SearchPipeline:
         analyse: analyses a text; an engine passes its cache.
         match: finds near-duplicates.
         prepare: prepares a query in the suggested spelling; None to search in the original spelling only.
+        watch: shows the work of each step in a trace.
     """
 
     retriever: Retriever
@@ -170,10 +171,13 @@ class SearchPipeline:
     analyse: Callable[[str], AnalysedText] = AnalysedText
     match: Deduplicate = deduplicate
     prepare: Prepare | None = None
+    watch: Watch = unwatched
 
     def run(self, plan: SearchPlan) -> SearchResult:
         """Carry out a plan."""
-        first = self._searched(plan, self.retriever.recall(plan))
+        with self.watch("recall"):
+            recalled = self.retriever.recall(plan)
+        first = self._searched(plan, recalled)
         plan = with_suggestions(plan, first.recalled.answers)
         return self._corrected(plan, first) or assemble(plan, first.recalled, first.output)
 
@@ -192,7 +196,7 @@ class SearchPipeline:
 
     def _ranked(self, plan: SearchPlan, recalled: Recalled) -> Pass:
         inputs = StageTwoInput(plan, recalled.answers)
-        return Pass(recalled, rank(inputs, self.rerank, self.timer, self.analyse, self.match))
+        return Pass(recalled, rank(inputs, self.rerank, self.timer, self.analyse, self.match, self.watch))
 
     def _refilled(self, plan: SearchPlan, first: Pass) -> Pass:
         """Return the first pass, or a second one over more candidates if the first answer is too short."""

@@ -13,13 +13,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.breaker import Breaker
-from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, done_within, wait_all
+from context_engine.core.concurrency.calls import (
+    EXECUTOR,
+    Bulkhead,
+    Busy,
+    DeadlineExceeded,
+    countdown,
+    done_within,
+    wait_all,
+)
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
-from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
+from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source, Versioned
+from context_engine.core.tracing import Step, span
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable, source_error_from
 
 logger = logging.getLogger(__name__)
@@ -46,6 +56,12 @@ class SourceReply(NamedTuple):
         return () if self.answer is None else self.answer.failures
 
 
+class RepliesTogether(NamedTuple):
+    """The outcomes of one call of several sources."""
+
+    replies: Sequence[SourceReply]
+
+
 class SourceCall(NamedTuple):
     """One query for one source."""
 
@@ -66,6 +82,9 @@ class SourceBulkhead:
 
     Args:
         declared: the classification of the source in its manifest.
+
+    Attributes:
+        versioned: the source, or its store, if it can tell whether it has changed.
     """
 
     def __init__(self, source_id: str, source: Source, clock: Clock, declared: Classification) -> None:
@@ -75,6 +94,7 @@ class SourceBulkhead:
         self._valid_chunks = getattr(source, "valid_chunks", False) is True
         self._joint = source if isinstance(source, JointlySearchable) else None
         self._preparable = source if isinstance(source, Preparable) else None
+        self.versioned = next((of for of in (source, self.store) if isinstance(of, Versioned)), None)
         self._bulkhead = Bulkhead(f"source-{source_id}")
         self._breaker = Breaker(_MOST_SLOW, _PAUSE_S)
         self._longest_s = _LEAST_SLOW_S  # the longest time limit of a call so far
@@ -110,9 +130,9 @@ class SourceBulkhead:
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Let a source that `is_preparable` load what its first answer needs; failures are ignored."""
-        assert self._preparable is not None
+        preparable: Any = self._preparable
         try:
-            self._preparable.prepare(query_text, seconds)
+            awaited(preparable.prepare(query_text, seconds), seconds)
         except Exception as error:  # the search itself will report the problem
             logger.debug("source %s could not be prepared", self.source_id, exc_info=error)
 
@@ -129,13 +149,17 @@ class SourceBulkhead:
         """Search sources of this store together, in this thread; if that fails, each separately."""
         assert self._joint is not None
         started = self._clock.monotonic()
-        try:
-            answers_of = self._joint.search_together([call.source for call in others], query)
-            answers = list(zip(others, answers_of, strict=True))
-        except BaseException as error:
-            logger.debug("sources of one store could not be searched together", exc_info=error)
-            return [call.search(query) for call in others]
-        return [call.reply(answer, query, started) for call, answer in answers]
+        with span(Step.SOURCE, ", ".join(call.source_id for call in others)) as opened:
+            opened.tell(query)
+            try:
+                answers_of = self._joint.search_together([call.source for call in others], query)
+                answers = list(zip(others, answers_of, strict=True))
+            except BaseException as error:
+                logger.debug("sources of one store could not be searched together", exc_info=error)
+                return [call.search(query) for call in others]
+            replies = [call.reply(answer, query, started) for call, answer in answers]
+            opened.tell(RepliesTogether(replies))
+        return replies
 
     def refused(self, busy: Busy) -> SourceReply:
         """Return the reply of a source that was too busy to be called."""
@@ -156,24 +180,30 @@ class SourceBulkhead:
         except Busy as busy:
             raise SourceBusy(str(busy), source_id=self.source_id, retryable=True) from None
         if not wait_all([call], [left()])[0]:
-            problem = f"no answer within {request.timeout_s:.3g} s"
-            raise SourceTimeout(problem, source_id=self.source_id, retryable=True)
+            raise _too_late(self.source_id, request.timeout_s)
         return call.result()
 
     def _fetched(self, request: FetchRequest) -> tuple[Chunk, ...]:
         try:
             return fetched_chunks(self.source, request, self._declared)
+        except DeadlineExceeded:
+            raise _too_late(self.source_id, request.timeout_s) from None
         except BaseException as error:
             raise as_source_error(error, self.source_id) from error
 
     def search(self, query: SourceQuery) -> SourceReply:
         """Search the source in this thread; any exception becomes the reply's error."""
         started = self._clock.monotonic()
-        try:
-            outcome: Any = self.source.search(query)
-        except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
-            outcome = as_source_error(error, self.source_id)
-        reply = self.reply(outcome, query, started)
+        with span(Step.SOURCE, self.source_id) as opened:
+            opened.tell(query)
+            try:
+                outcome: Any = awaited(self.source.search(query))
+            except DeadlineExceeded:
+                outcome = _too_late(self.source_id, query.timeout_s)
+            except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
+                outcome = as_source_error(error, self.source_id)
+            reply = self.reply(outcome, query, started)
+            opened.tell(reply)
         self._note(reply, query.timeout_s)
         return reply
 
@@ -329,5 +359,8 @@ def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
 
 
 def _timed_out(call: SourceCall, seconds: float) -> SourceReply:
-    error = SourceTimeout(f"no answer within {seconds:.3g} s", source_id=call.source.source_id, retryable=True)
-    return SourceReply(None, error, seconds * 1000.0)
+    return SourceReply(None, _too_late(call.source.source_id, seconds), seconds * 1000.0)
+
+
+def _too_late(source_id: str, seconds: float) -> SourceTimeout:
+    return SourceTimeout(f"no answer within {seconds:.3g} s", source_id=source_id, retryable=True)

@@ -45,7 +45,7 @@ from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool, contributions, features, why_not
 from context_engine.errors import InvalidRequest, RerankerError
 
-_PLAN_NOTICES: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
+_PLAN_NOTICES: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED, NoticeCode.FROM_CACHE)
 
 
 def recompute(

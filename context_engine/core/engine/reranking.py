@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeVar
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.calls import DeadlineCaller
 from context_engine.core.engine.candidate_table import CandidateTable, Reranked, RerankStep
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, ScoreKind, Settings, VectorAdapter, scorer_name
@@ -40,8 +41,8 @@ class TimedReranker:
         def call() -> tuple[list[Any] | None, str | None]:
             under = None if adapter is None else reranker_under(self._reranker, adapter)
             if adapter is None or under is None:
-                return _all(self._reranker.rerank(query, chunks)), None
-            return _all(under.rerank(query, chunks)), adapter.adapter_id
+                return _all(self.name, self._reranker.rerank(query, chunks)), None
+            return _all(self.name, under.rerank(query, chunks)), adapter.adapter_id
 
         return self._caller.call(call, seconds, nothing="no scores")
 
@@ -100,8 +101,11 @@ def rerank_step(
     return step
 
 
-def _all(scores: Any) -> list[Any] | None:
-    """Return the scores as a list, so that a generator does its work within the reranker's time limit."""
+def _all(name: str, given: Any) -> list[Any] | None:
+    """Return the scores as a list, so that a generator or an async function works within the reranker's time limit."""
+    scores = awaited(given)
+    if scores is not None and not isinstance(scores, Iterable):
+        raise RerankerError(f"{name} returned {type(scores).__name__} instead of a list of scores")
     return None if scores is None else list(scores)
 
 

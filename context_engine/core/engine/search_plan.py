@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import ValidationError
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.calls import DeadlineCaller
 from context_engine.core.models import (
     AccessScope,
@@ -174,7 +175,7 @@ class TimedRefiner:
         name = self._refiner.name
         try:
             answer = self._caller.call(
-                lambda: self._refiner.refine(query.text, query.language), seconds, nothing="nothing"
+                lambda: awaited(self._refiner.refine(query.text, query.language)), seconds, nothing="nothing"
             )
             return refined(query, answer, refiner=name, weight=weight)
         except RefinerError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from context_engine.core.concurrency.awaiting import close
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
-from context_engine.core.protocols import Clock, Source
+from context_engine.core.protocols import Clock, RecallWatched, Source
 from context_engine.core.ranking.scope import how_to_get
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, SourceNotFound, nearest
 
@@ -68,6 +69,13 @@ class SourcePool:
         """Return for each domain and opened source whether it is left alone because it was too slow."""
         with self._lock:
             return {key: source.is_left_alone for key, source in self._opened.items()}
+
+    def watched_recall(self) -> dict[tuple[str, str], float]:
+        """Return the recall of approximate searches for each domain and opened source whose store watches it."""
+        with self._lock:
+            stores = {key: getattr(source.source, "store", None) for key, source in self._opened.items()}
+        watching = {key: store for key, store in stores.items() if isinstance(store, RecallWatched)}
+        return {key: recall for key, store in watching.items() if (recall := store.watched_recall()) is not None}
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
@@ -140,6 +148,6 @@ def _closed() -> ContextEngineError:
 
 def _close(source: SourceBulkhead) -> None:
     try:
-        source.source.close()
+        close(source.source)
     except Exception:
         logger.exception("source %s could not be closed", source.source_id)

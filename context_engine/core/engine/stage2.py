@@ -8,6 +8,7 @@ the trace. Pure: the same inputs give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
 
 from context_engine.core.engine.candidate_table import CandidateTable, RerankStep, StageTwoInput, StageTwoOutput
@@ -23,7 +24,16 @@ from context_engine.core.ranking.learnt_blend import BlendPool
 from context_engine.core.ranking.near_miss import near_miss_limit
 from context_engine.core.ranking.relevance import best_of, measure
 from context_engine.core.ranking.scope import Limits, decide_limits, how_to_get, scope_threshold
+from context_engine.core.tracing import NO_SPAN, Span
 from context_engine.errors import InvalidRequest, RerankerError
+
+Watch = Callable[[str], AbstractContextManager[Span]]
+"""Opens the span of a step by its name."""
+
+
+def unwatched(_step: str) -> AbstractContextManager[Span]:
+    """Show nothing: a `Watch` outside of a trace."""
+    return nullcontext(NO_SPAN)
 
 
 def rank(
@@ -32,6 +42,7 @@ def rank(
     timer: Callable[[], float] = float,
     analyse: Callable[[str], AnalysedText] = AnalysedText,
     match: Deduplicate = deduplicate,
+    watch: Watch = unwatched,
 ) -> StageTwoOutput:
     """Rank the answers of stage 1.
 
@@ -39,14 +50,15 @@ def rank(
         rerank: gives the scores of the model reranker, or recorded ones; None for no reranking.
         timer: seconds for the stage times; the default measures nothing.
         analyse: analyses a text; an engine passes its cache.
+        watch: shows the work of each step in a trace.
     """
     if rerank is not None:
-        output = _StageTwo(inputs, rerank, timer, analyse, match).run()
+        output = _StageTwo(inputs, rerank, timer, analyse, match, watch).run()
         if output.rerank_scores or output.rerank_failed is not None:
             return output  # otherwise it had no opinion: rank as without it
-    stage_two = _StageTwo(inputs, None, timer, analyse, match, shortlisting=True)
+    stage_two = _StageTwo(inputs, None, timer, analyse, match, watch, shortlisting=True)
     output = stage_two.run()
-    return output if stage_two.is_decided else _StageTwo(inputs, None, timer, analyse, match).run()
+    return output if stage_two.is_decided else _StageTwo(inputs, None, timer, analyse, match, watch).run()
 
 
 def pool_of(
@@ -80,11 +92,12 @@ class _StageTwo:
         timer: Callable[[], float],
         analyse: Callable[[str], AnalysedText],
         match: Deduplicate,
+        watch: Watch = unwatched,
         *,
         shortlisting: bool = False,
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
-        self.rerank, self.timer, self.match = rerank, timer, match
+        self.rerank, self.timer, self.match, self.watch = rerank, timer, match, watch
         answers = inputs.by_source()
         self.table = CandidateTable(answers, analyse)
         self.statistics = {spec.id: answer.statistics for spec, answer in answers if answer.statistics is not None}
@@ -112,8 +125,9 @@ class _StageTwo:
         rows = [*self.measured_rows(), *self.aside]
         started = self.timer()
         scope = self.scope._replace(weak_below=inf) if self.is_near_miss else self.scope
-        selection = select(self.table, rows, self.plan, scope)
-        self._trace("select", len(rows), len(selection.chunks), started)
+        with self.watch("select") as opened:
+            selection = select(self.table, rows, self.plan, scope)
+            opened.tell(self._trace("select", len(rows), len(selection.chunks), started))
         return StageTwoOutput(
             chunks=selection.chunks,
             fates=tuple(self.table.fates[row] for row in range(len(self.table.keys))),
@@ -146,13 +160,15 @@ class _StageTwo:
         )
         for name, step in steps:
             started = self.timer()
-            left = step(rows)
-            self._trace(name, before, before := len(left) + len(self.aside), started)
+            with self.watch(name) as opened:
+                left = step(rows)
+                opened.tell(self._trace(name, before, before := len(left) + len(self.aside), started))
             rows = left
         return rows
 
-    def _trace(self, name: str, before: int, left: int, started: float) -> None:
+    def _trace(self, name: str, before: int, left: int, started: float) -> StageTrace:
         self.stages.append(StageTrace(name, before, left, round((self.timer() - started) * 1000.0, 3)))
+        return self.stages[-1]
 
     def matching_filters(self, rows: list[int]) -> list[int]:
         """Apply the filters again: a source may have ignored them."""

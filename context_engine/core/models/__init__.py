@@ -35,6 +35,7 @@ from context_engine.core.models.deployment_settings import (
     AnswerPolicy,
     AnswerSettings,
     AuditSettings,
+    CacheSettings,
     CostSettings,
     IngestSettings,
     KeptRecords,
@@ -42,6 +43,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
+    TelemetrySettings,
 )
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -104,6 +106,7 @@ from context_engine.core.models.request import (
 from context_engine.core.models.result import (
     SCHEMA_VERSION,
     Fate,
+    KeptSearch,
     RawAnswer,
     SearchResult,
     SourceStatus,
@@ -165,6 +168,7 @@ __all__ = [
     "AuthorityBoosts",
     "BlendFeature",
     "BlendTerm",
+    "CacheSettings",
     "CalibrationPart",
     "CalibrationPlan",
     "Caller",
@@ -197,6 +201,7 @@ __all__ = [
     "IndexSettings",
     "IngestSettings",
     "KeptRecords",
+    "KeptSearch",
     "Key",
     "LearntBlend",
     "LimitSettings",
@@ -242,6 +247,7 @@ __all__ = [
     "Status",
     "StoredAdapter",
     "Swap",
+    "TelemetrySettings",
     "TermStatistics",
     "TrustClass",
     "UnknownWord",

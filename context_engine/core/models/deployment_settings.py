@@ -128,7 +128,9 @@ class MaskedOutputs(SettingsGroup):
         "a reranker.",
     )
     mask_stored_queries: Flag = Field(
-        False, description="Mask personal data in stored questions: in the record and in files of judgements."
+        False,
+        description="Mask personal data in stored questions, and in what a chat model answered: in the record and in "
+        "files of judgements.",
     )
 
 
@@ -153,6 +155,29 @@ class PrivacySettings(MaskedOutputs):
     )
     maskers: Mapping[str, Mapping[str, Any]] = Field(
         default_factory=dict, description="Further maskers, e.g. of names: name of the installed masker to its options."
+    )
+
+
+class TelemetrySettings(SettingsGroup):
+    """What traces show of the work, by OpenTelemetry; no call, persona or domain can change it."""
+
+    tracing: Flag = Field(
+        False,
+        description="Send the spans of requests, searches, answers and their calls over OTLP/HTTP; the variables "
+        "OTEL_* say where to. Needs the extra otel.",
+    )
+    trace_content: Flag = Field(
+        False,
+        description="Show questions, passages, prompts and answers in spans, masked if anything is; else only ids, "
+        "counts, scores and names.",
+    )
+
+
+class CacheSettings(SettingsGroup):
+    """How much of this process the cache of answers may use; `cache_ttl_s` says which answers it keeps."""
+
+    cache_memory_mb: Annotated[int, Field(strict=True, ge=1, le=65_536)] = Field(
+        64, description="Megabytes of kept answers in this process, about; the longest unused ones are dropped."
     )
 
 

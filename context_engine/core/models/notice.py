@@ -197,6 +197,7 @@ class NoticeCode(StrEnum):
         "A returned chunk reads like instructions to a model, or imitates marks of a prompt or of this engine.",
         "chunk_id kinds",
     )
+    FROM_CACHE = "from_cache", "The answer to an equal search was kept and is given again.", "age_s"
     KEYWORDS_ONLY = "keywords_only", "Only sources that search by a few keywords of each chunk were searched."
 
     # A configuration; the subject is the variable, the connection, the file or the source

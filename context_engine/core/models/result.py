@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
+from context_engine.core.models.access import WithheldChunk
 from context_engine.core.models.chunk import Chunk, Key, utc_text
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.learnt import ScopeCalibration, ScopeThreshold, TermStatistics
-from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
+from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, messages
 from context_engine.core.models.published import RankedChunk
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, PreparedQuery, QueryEmbedding, SearchRequest, UnknownWord
@@ -203,6 +204,12 @@ class SearchResult:
         return messages(notice for notice in self.notices if notice.code in BESIDE_THE_ANSWER)
 
     @property
+    def cache_age_s(self) -> int | None:
+        """Seconds since the answer was made, if it was kept in the cache; None: it was made for this search."""
+        ages = (notice.detail["age_s"] for notice in self.notices if notice.code is NoticeCode.FROM_CACHE)
+        return next(ages, None)
+
+    @property
     def failed_alike(self) -> list[tuple[SourceStatus, ...]]:
         """The sources that failed, wholly or in part, grouped by equal failure."""
         groups: dict[tuple[str, str, str], list[SourceStatus]] = {}
@@ -251,6 +258,20 @@ class SearchResult:
             "notices": [notice.to_dict() for notice in self.notices],
             "demo": demo,
         }
+
+
+class KeptSearch(NamedTuple):
+    """A result in the cache.
+
+    Attributes:
+        result: as it was made for the first caller.
+        withheld: chunks that the sources returned and that no caller of this access class may read; for the record.
+        until: the moment from which it must not be given any more.
+    """
+
+    result: SearchResult
+    withheld: tuple[WithheldChunk, ...]
+    until: datetime
 
 
 def _conditions(request: SearchRequest | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from context_engine.core.models.deployment_settings import (
     AnswerSettings,
     AuditSettings,
+    CacheSettings,
     CostSettings,
     DomainCostLimits,
     Flag,
@@ -19,6 +20,7 @@ from context_engine.core.models.deployment_settings import (
     PrivacySettings,
     ServerSettings,
     SettingsGroup,
+    TelemetrySettings,
 )
 from context_engine.core.models.learnt import LearntBlend
 
@@ -26,6 +28,7 @@ TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
+CacheSeconds = Annotated[float, Field(strict=True, ge=0.0, le=86_400.0, allow_inf_nan=False)]
 G = TypeVar("G", bound="SettingsGroup")
 _TOLERANCE: Final = 1e-9  # 0.6 + 0.4 may exceed 1 by a rounding error
 
@@ -173,6 +176,14 @@ class SearchSettings(RankingSettings):
         description="Share of the budget that untrusted passages, and those that read like instructions, may use "
         "together.",
     )
+    cache_ttl_s: CacheSeconds = Field(
+        0.0, description="Seconds for which a complete answer is given again to equal searches; 0: never."
+    )
+    cache_unversioned_ttl_s: CacheSeconds = Field(
+        0.0,
+        description="The same, at most, for answers with a source that cannot tell whether it has changed, such as "
+        "Dify; 0: never.",
+    )
 
 
 class IndexSettings(SettingsGroup):
@@ -278,7 +289,16 @@ class DomainSettings(
     """The settings that the manifest of a domain may contain."""
 
 
-class Settings(ServerSettings, AuditSettings, PrivacySettings, CostSettings, ModelSettings, DomainSettings):
+class Settings(
+    ServerSettings,
+    CacheSettings,
+    TelemetrySettings,
+    AuditSettings,
+    PrivacySettings,
+    CostSettings,
+    ModelSettings,
+    DomainSettings,
+):
     """Every setting of the pipeline with its default; keys are those of `rag-pipeline.json`."""
 
     def group(self, kind: type[G]) -> G:
@@ -300,6 +320,8 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
+        "cache": CacheSettings,
+        "telemetry": TelemetrySettings,
         "server": ServerSettings,
     }
 )
@@ -322,6 +344,8 @@ _LIFETIMES: Final = {
     "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
+    "cache": "is the same for all callers",
+    "telemetry": "is the same for all callers",
     "server": "is a setting of the service",
 }
 

@@ -5,6 +5,7 @@ from context_engine.core.protocols.capabilities import (
     AccessProvable,
     Calibratable,
     LearntAdapters,
+    RecallWatched,
     StoredVectors,
     Trainable,
 )
@@ -30,6 +31,7 @@ from context_engine.core.protocols.services import (
     Masker,
     PersonalData,
     Recorder,
+    ResultCache,
 )
 from context_engine.core.protocols.sources import (
     Examinable,
@@ -42,6 +44,7 @@ from context_engine.core.protocols.sources import (
     Sink,
     SinkReport,
     Source,
+    Versioned,
 )
 
 __all__ = [
@@ -68,9 +71,11 @@ __all__ = [
     "Preparable",
     "QueryBatchEmbedder",
     "QueryRefiner",
+    "RecallWatched",
     "Recorder",
     "ReportingSink",
     "Reranker",
+    "ResultCache",
     "Sink",
     "SinkReport",
     "Source",
@@ -79,5 +84,6 @@ __all__ = [
     "TokenEmbedder",
     "TokenVectors",
     "Trainable",
+    "Versioned",
     "reranker_under",
 ]

@@ -214,6 +214,15 @@ class AccessProvable(Protocol):
         ...
 
 
+@runtime_checkable
+class RecallWatched(Protocol):
+    """A store whose approximate searches are measured against exact ones."""
+
+    def watched_recall(self) -> float | None:
+        """Return the lowest mean recall of its access classes, in [0, 1]; None if none was measured."""
+        ...
+
+
 CAPABILITIES: Final[Mapping[type, str]] = {
     Listable: "listing of its chunks",
     Calibratable: "calibration of the scope threshold",
@@ -221,5 +230,6 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     LearntAdapters: "learnt adapters",
     Trainable: "learning of adapters",
     AccessProvable: "the access proof",
+    RecallWatched: "watched recall",
 }
 """Each capability in words, for errors."""

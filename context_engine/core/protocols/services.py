@@ -14,6 +14,7 @@ from context_engine.core.models import (
     Chunk,
     Context,
     DomainSpec,
+    KeptSearch,
     Principal,
     SearchRequest,
     SearchResult,
@@ -123,6 +124,22 @@ class Recorder(Protocol):
 
     def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
         """Record which chunks of a source a principal fetched by id."""
+        ...
+
+
+class ResultCache(Protocol):
+    """Keeps results for equal searches. Safe for many threads; a store that fails keeps nothing and raises nothing."""
+
+    def get(self, key: str) -> KeptSearch | None:
+        """Return what was put under a key, even if its time is over; None if nothing is kept."""
+        ...
+
+    def put(self, key: str, kept: KeptSearch) -> None:
+        """Keep a result until `kept.until`, or for a shorter time if there is no room."""
+        ...
+
+    def close(self) -> None:
+        """Release connections; may be called twice."""
         ...
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -63,6 +64,33 @@ class JointlySearchable(Protocol):
 
         Raises:
             Exception: of any kind; each source is then searched alone.
+        """
+        ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A source, or the store of several, that can tell whether it has changed; optional.
+
+    Equal queries at the same version must get the same answer, whoever asks: only `SourceQuery.access` tells callers
+    apart. Without a version, answers of the source are kept in the cache only if `cache_unversioned_ttl_s` is set.
+    """
+
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return a text that is new after every change of what a caller may read, and of what was learnt from it.
+
+        Two stores never have the same version. A version never comes back with other contents. A change of what the
+        caller may not read should leave it as it is.
+
+        Args:
+            access: which classes of chunks the caller may read; None: all.
+            timeout_s: seconds within which it must return.
+
+        Returns:
+            "" if it cannot tell for this caller.
+
+        Raises:
+            SourceError, StoreError: the version cannot be read.
         """
         ...
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from context_engine.core.engine import blend_terms
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchSettings, Settings, utc_text
+from context_engine.core.protocols import Mask
 from context_engine.core.ranking.candidates import pool
-from context_engine.errors import AuditError, InvalidRequest, RecordNotFound
+from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
 from context_engine.service.callers import Authenticated
 from context_engine.service.comparing import compare
 from context_engine.service.contract.chunks import ChunkShown
@@ -25,7 +26,7 @@ from context_engine.service.contract.explanation import (
 )
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.words import why_not_shown, why_shown
-from context_engine.service.records import OwnedRecord, find_owned, own_result
+from context_engine.service.records import OwnedRecord, find_owned
 
 _MOST: Final = 10
 _DEFAULTS: Final = Settings().model_dump(mode="json")
@@ -40,13 +41,42 @@ def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Ex
         InvalidRequest: the record is not of a search.
         MaskingError: a masker failed.
     """
+    recorded = deployment.ledger.recording
     try:
-        result = own_result(deployment, caller, search_id)
-    except RecordNotFound:
-        raise
+        result = deployment.kept.get(caller.principal, search_id).result
+    except CursorExpired:
+        if not recorded:
+            raise RecordNotFound(
+                f"no answer of the search {search_id!r} is kept for you now, and searches are not recorded here"
+            ) from None
+        return _of_record(deployment, caller, search_id)
+    return explained_result(deployment, result, recorded=recorded)
+
+
+def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
+    return explained(find_owned(deployment, caller, search_id), mask=deployment.engine.mask, demo=deployment.demo)
+
+
+def explained(record: OwnedRecord, *, mask: Mask | None, demo: bool, compared: bool = True) -> Explanation:
+    """Explain a recorded search, or what is left of it.
+
+    Args:
+        mask: masks personal data if the search's settings want it.
+        demo: whether the documents are the fictitious bank's.
+        compared: compare with the candidates by relevance alone, which takes longer than all the rest.
+
+    Raises:
+        AuditError: the record cannot be read.
+        InvalidRequest: the record is not of a search.
+        MaskingError: a masker failed.
+    """
+    from context_engine.audit.review.stored import recorded_result
+
+    try:
+        result = recorded_result(record.ledger, record.record_id, record.entry, None)
     except AuditError:  # parts were erased or never kept
-        return explained_record(find_owned(deployment, caller, search_id), demo=deployment.demo)
-    return explained_result(deployment, result, recorded=deployment.ledger.recording)
+        return explained_record(record, demo=demo)
+    return _of_result(result, mask, recorded=True, demo=demo, compared=compared)
 
 
 def explained_result(
@@ -61,9 +91,13 @@ def explained_result(
     Raises:
         MaskingError: a masker failed.
     """
+    mask, demo = deployment.engine.mask, deployment.demo
+    return _of_result(result, mask, recorded=recorded, demo=demo, compared=compared)
+
+
+def _of_result(result: SearchResult, mask: Mask | None, *, recorded: bool, demo: bool, compared: bool) -> Explanation:
     values = result.settings.values
-    mask = deployment.engine.mask if values.mask_contexts else None
-    plain = mask or str
+    plain = mask if mask is not None and values.mask_contexts else str
     names = {key: None if title is None else plain(title) for key, title in _titles(result).items()}
     ends = Counter(fate.outcome for fate in result.fates)
     return Explanation(
@@ -92,9 +126,9 @@ def explained_result(
             ExplainedNotice(code=str(notice.code), subject=notice.subject, message=plain(notice.message))
             for notice in result.notices
         ),
-        comparison=_difference(deployment, result) if compared else None,
+        comparison=_difference(result, mask) if compared else None,
         missing=(),
-        demo=deployment.demo,
+        demo=demo,
     )
 
 
@@ -186,10 +220,10 @@ def _changed(settings: Mapping[str, Mapping[str, Any]]) -> tuple[ExplainedSettin
     )
 
 
-def _difference(deployment: Deployment, result: SearchResult) -> Difference | None:
+def _difference(result: SearchResult, mask: Mask | None) -> Difference | None:
     """Return the changes by the second stage; None if the result lacks the data."""
     try:
-        return compare(result, mask=deployment.engine.mask).difference
+        return compare(result, mask=mask).difference
     except InvalidRequest:
         return None
 

@@ -9,7 +9,7 @@ import pytest
 from context_engine.answer.values import Evidence
 from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import small_bank
 
 DOCUMENTS = {

@@ -64,6 +64,17 @@ def codes(sentence: Sentence) -> set[str]:
         ("A Severe event goes to the FCAA within 24 hours.", TABLE),
         ("The limit amount of the Rates desk is USD 4.5 million.", RECORD),
         ("A bank must not lend to a director.", LIST),
+        ("Based on the provided passages, the Board may waive this limit for 30 days.", LIMITS),
+        ("However, passage 1 also states that the Board may waive this limit for 30 days (passage 1).", LIMITS),
+        ("Fees are due in May, and rents in June.", "Fees are due in May, while rents in June."),
+        ("Staff report losses, including fines.", "Staff report losses, fines included."),
+        ("No trader may have left in the past 12 months.", "No trader may have left within the preceding 12 months."),
+        (
+            "The file must be sent within 30 days after the review.",
+            "The file must be sent within 30 days of the review.",
+        ),
+        ("A Fee of a Desk is linked to that Desk.", "A Fee of a Desk is linked to it."),
+        ("The lower limit applies in a conflict.", "In a conflict the lower limit applies."),
     ],
 )
 def test_a_sentence_in_other_words_is_supported(sentence: str, text: str) -> None:
@@ -105,6 +116,18 @@ def test_a_sentence_in_other_words_is_supported(sentence: str, text: str) -> Non
         ("A bank may lend to a director.", LIST, "negation"),
         ("The online channel of the desk is marketing and does count.", CHANNEL, "negation"),
         ("A bank must not waive a fee.", LIST, "condition"),
+        ("No customer may sign.", "No customer is required to sign.", "modal"),
+        (
+            "The desk must report to the Board before a trade must be settled.",
+            "The desk must report to the Board and the file shows why before a trade can be settled.",
+            "modal",
+        ),
+        (
+            "The officer is dependent of the desk, and responsible for the file of the trades, fees and rents.",
+            "The officer is independent of the desk, and responsible for the file of the trades, fees and rents.",
+            "negation",
+        ),
+        ("A Severe event should go to the FCAA.", TABLE, "modal"),
     ],
 )
 def test_a_sentence_that_says_something_else_is_not_supported(sentence: str, text: str, code: str) -> None:

@@ -76,6 +76,12 @@ def test_an_item_of_a_list_has_its_lead_in_and_the_labels_of_the_lead_in() -> No
     assert first.claim == "A bank must keep records"
 
 
+def test_a_lead_in_that_only_announces_the_answer_is_not_checked() -> None:
+    reader = SentenceReader()
+    *_, item = [*reader.feed("Based on the passages, here are the steps:\n- Open a file. [1]\n"), *reader.close()]
+    assert item.claim == "Open a file."
+
+
 def test_abbreviations_and_section_numbers_end_no_sentence() -> None:
     assert len(split_answer("See No. 5 and Rule 3.2 of Meridian Ltd. for more. It binds.")) == 2
 

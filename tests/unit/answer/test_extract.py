@@ -1,7 +1,7 @@
 """Answers without a model: the right statement, its quotes, and refusals."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.answer.extract import extract
@@ -87,6 +87,22 @@ def test_a_near_miss_is_refused(passage, question):
 
 
 @pytest.mark.wording
+def test_a_duration_of_another_subject_is_no_answer(passage):
+    text = "The retention period of the key register is seven years."
+    assert texts("How long is the retention period of the register?", passage(text)) == [text]
+    assert texts("How long is the notice period?", passage(text)) == []
+
+
+def test_a_pronoun_is_no_department(passage):
+    text = "A tool is new if it has not been approved.\n\nIT approves a tool."
+    assert texts("Who approves a tool?", passage(text))[0] == "IT approves a tool."
+
+
+def test_what_a_thing_is_not_defines_nothing(passage):
+    text = "A spare key is not counted.\n\nA spare key is a second key of one lock."
+    assert texts("What is a spare key?", passage(text))[0] == "A spare key is a second key of one lock."
+
+
 def test_a_refusal_says_what_was_looked_for_and_what_is_missing(passage):
     refusal = extract(
         "How long is the visitor register kept?", [passage("The key register is kept for 7 years.")]
@@ -193,7 +209,6 @@ def numbered(passages):
     ]
 
 
-@settings(max_examples=40)
 @given(QUESTIONS, PASSAGES, st.integers(1, 4))
 def test_laws(question, passages, most):
     evidence = numbered(passages)
@@ -207,7 +222,6 @@ def test_laws(question, passages, most):
         assert all(quote.text == by_label[quote.label][quote.start : quote.end] for quote in sentence.quotes)
 
 
-@settings(max_examples=40)
 @given(QUESTIONS, PASSAGES, st.randoms())
 def test_the_order_in_which_passages_are_given_does_not_matter(question, passages, random):
     evidence = numbered(passages)

@@ -9,6 +9,8 @@ import pytest
 
 from context_engine.answer.answering import Answerer, last_of
 from context_engine.answer.record import answer_record
+from context_engine.answer.values import AnswerRefusal, Quote, Sentence, SentenceFinding, Verdict
+from context_engine.answer.writing import ModelCall
 from context_engine.core.models import Principal, SearchRequest
 from context_engine.service.deployment import Deployment
 from context_engine.settings import Setting
@@ -33,6 +35,22 @@ def test_a_question_is_masked_where_stored_questions_are(answer: Any) -> None:
     words = answer_record(answer, lambda text: text.replace("555-0100", "X").replace("hours", "Y")).words
     assert (words["asked"], words["question"]) == ("And X?", QUESTION.replace("hours", "Y"))
     assert "hours" in words["sentences"][0]["text"], "passages are masked by their own setting"
+
+
+def test_what_a_model_wrote_is_masked_with_the_question(answer: Any) -> None:
+    settings = with_layer(answer.result.settings, {"mask_stored_queries": Setting(True, "test")})
+    finding = SentenceFinding("number", '"555-0100" is not in the passage like this')
+    quotes = (Quote("[1]", 0, 4, "555-"),)
+    answer.sentences = [Sentence("Call 555-0100.", quotes, Verdict.UNSUPPORTED, 0.5, (finding,))]
+    answer.result, answer.mode = replace(answer.result, settings=settings), "model"
+    answer.written = ModelCall("a-model", text="Call 555-0100. [1]")
+    answer.refusal = AnswerRefusal("unsupported", "Nothing about 555-0100.")
+    words = answer_record(answer, lambda text: text.replace("555-0100", "X")).words
+    assert (words["written"], words["masked"], words["refusal"]) == ("Call X. [1]", True, "Nothing about X.")
+    assert words["sentences"][0]["text"] == "Call X."
+    assert words["sentences"][0]["findings"][0]["detail"] == '"X" is not in the passage like this'
+    assert words["sentences"][0]["quotes"][0]["text"] == "555-", "passages are masked by their own setting"
+    assert not answer_record(answer, lambda text: text).words["masked"]
 
 
 def test_elsewhere_the_mask_is_not_used(answer: Any) -> None:

@@ -211,6 +211,7 @@ def test_it_imports_the_standard_library_and_cryptography_alone() -> None:
     assert roots - sys.stdlib_module_names == {"cryptography"}
 
 
+@pytest.mark.slow
 def test_a_copy_runs_where_the_package_is_not(tmp_path: Path) -> None:
     copy, proof = tmp_path / "check_proof.py", tmp_path / "record.tlog-proof"
     copy.write_bytes(Path(check_proof.__file__).read_bytes())

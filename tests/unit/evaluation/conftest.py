@@ -22,12 +22,11 @@ from context_engine.wiring.setup import load_setup
 
 
 @pytest.fixture(scope="session")
-def demo_session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def demo_session(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Session:
     """The demo's forty questions with their answers."""
     home = tmp_path_factory.mktemp("evaluation")
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(home)}, cwd=home)
-    place = demo.ensure_base(home / "data", setup.registry)
-    return open_session(setup, place, queries=demo.QUESTIONS, qrels=None, as_of=date(2026, 3, 2))
+    return open_session(setup, demo.data_dir(demo_data), queries=demo.QUESTIONS, qrels=None, as_of=date(2026, 3, 2))
 
 
 @pytest.fixture(scope="session")

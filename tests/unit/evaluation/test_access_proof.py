@@ -151,9 +151,13 @@ def test_new_rules_that_renew_every_index_are_caught(bank, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("principal", [NOBODY, CLERK, RESEARCHER, AUDITOR], ids=lambda one: one.id or "nobody")
-def test_a_thousand_changes_change_no_answer(bank, principal):
-    (found,) = prove_access(*bank, [principal], changes=1000, questions=200)
+@pytest.mark.parametrize(
+    ("principal", "changes"),
+    [(NOBODY, 200), (CLERK, 1000), (RESEARCHER, 200), (AUDITOR, 200)],
+    ids=lambda given: (given.id or "nobody") if isinstance(given, Principal) else str(given),
+)
+def test_many_changes_change_no_answer(bank, principal, changes):
+    (found,) = prove_access(*bank, [principal], changes=changes, questions=changes // 5)
     assert found.first is None and found.holds
-    assert sum(found.changes.values()) == 1000
+    assert sum(found.changes.values()) == changes
     assert {"insert", "edit", "delete", "rename", "reclassify", "new_source", "new_rule"} <= set(found.changes)

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.adapters.embedders.cache import CachedEmbedder
@@ -23,7 +23,6 @@ from context_engine.wiring import models
 NAMES = [f"q{number}" for number in range(10)]
 
 
-@settings(max_examples=40)
 @given(st.integers(2, 30), st.data())
 def test_folds_are_disjoint_of_one_size_and_cover_all(size, data):
     names = [f"q{number}" for number in range(size)]
@@ -153,6 +152,7 @@ def test_a_search_is_the_same_each_time_also_where_every_candidate_is_reranked(s
     assert tune(small, found.candidates, measure="nDCG@10", folds=4) == found
 
 
+@pytest.mark.slow
 def test_the_report_and_the_evidence_say_the_same(found):
     proof = evidence(found)
     assert json.loads(json.dumps(proof)) == proof

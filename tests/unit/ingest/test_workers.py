@@ -94,6 +94,7 @@ def test_a_counter_that_cannot_be_handed_over_is_used_here(folder, source, sink)
     assert report.documents == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_is_broken_off_leaves_no_process(folder, source, sink, monkeypatch):
     import subprocess
 

@@ -15,7 +15,7 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.explain import explain
 from context_engine.service.explaining.words import explanation_text
 from context_engine.service.kept import KeptAnswer
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, as_, caller, client_of, searched, small_bank
 
 REQUIRED = {"audit": {"audit_mode": "required"}}

@@ -22,7 +22,7 @@ from context_engine.service.contract.fetch import FetchQuery, FetchResponse
 from context_engine.service.deployment import Deployment
 from context_engine.service.fetching import fetch
 from context_engine.service.records import record_of
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CHAIR, CLERK, as_, caller, client_of, searched, small_bank
 
 OFF = {"CONTEXT_ENGINE_AUDIT_LEDGER": ""}

@@ -100,6 +100,7 @@ def test_it_is_calibrated_and_a_search_uses_the_threshold(bank):
     assert result.scope.value == calibrated.found[0].threshold
 
 
+@pytest.mark.slow
 def test_an_adapter_is_learnt_from_judged_questions_and_put_in_force(bank):
     setup, data = bank
     embedder = FakeEmbedder(64)

@@ -28,12 +28,12 @@ from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 from context_engine.wiring import audit
 from context_engine.wiring.audit import (
     audit_mode,
-    close_writers,
     ledger_keyring,
     ledger_place,
     open_ledger,
     open_recorder,
 )
+from context_engine.wiring.audit_writers import close_writers
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.setup import Setup, load_setup
 

@@ -278,6 +278,7 @@ def test_a_factory_is_given_options_and_context(monkeypatch: pytest.MonkeyPatch)
     assert given == [{"dimension": 8}, where]
 
 
+@pytest.mark.slow
 def test_a_set_up_without_models_brings_no_http_client() -> None:
     import subprocess
     import sys

@@ -16,6 +16,7 @@ from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
 from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.embedding import Embedded
 from context_engine.adapters.sources.local.holdings import Holdings
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
@@ -137,7 +138,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         """
         return self._writer()
 
-    def _writer(self, *, rebuild: bool = False) -> BaseWriter:
+    def _writer(self, *, rebuild: bool = False, embedded: Embedded | None = None) -> BaseWriter:
         return BaseWriter(
             self.path,
             now=self._now,
@@ -145,16 +146,20 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             approximate_from=self.options.approximate_from,
             vector_form=self.options.vector_form,
             rebuild=rebuild,
+            embedded=embedded,
             place=self._place,
         )
 
-    def rebuild(self) -> int:
+    def rebuild(self, embedded: Embedded | None = None) -> int:
         """Rebuild the index from the rows; readers use the old index until the new one is complete.
 
         With an embedder, rows without vectors, with damaged vectors or with vectors of another model are embedded too.
         Bytes and shorter vectors are made from stored 32-bit floats without embedding.
 
         Damaged rows are left out, and the content hashes of their documents are cleared.
+
+        Args:
+            embedded: receives the rows embedded so far, and those to embed.
 
         Returns:
             The number of damaged documents that must be ingested again.
@@ -164,7 +169,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             StoreError: the base cannot be written.
             EmbedderError: the model failed; the index is built, and the vectors are unchanged.
         """
-        return self._renewed(rebuild=True).given_up
+        return self._renewed(rebuild=True, embedded=embedded).given_up
 
     def repartition(self) -> int:
         """Move documents whose access rules have changed since they were written to the right partition.
@@ -180,11 +185,11 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         """
         return self._renewed().moved
 
-    def _renewed(self, *, rebuild: bool = False) -> BaseWriter:
+    def _renewed(self, *, rebuild: bool = False, embedded: Embedded | None = None) -> BaseWriter:
         """Open a writer, which repairs and moves documents on opening; close it and return it."""
         if not self.exists():
             raise schema.missing(self.path)
-        writer = self._writer(rebuild=rebuild)
+        writer = self._writer(rebuild=rebuild, embedded=embedded)
         writer.close()
         return writer
 

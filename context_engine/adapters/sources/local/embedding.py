@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -21,11 +21,12 @@ from context_engine.errors import StoreVersionMismatch
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
 
-_MISSING: Final = """
-SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOIN documents USING (doc_key)
+Embedded = Callable[[int, int], None]
+_WITHOUT: Final = """FROM chunks JOIN documents USING (doc_key)
 WHERE rid > ? AND removed IS NULL AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)
-ORDER BY rid LIMIT ?
 """
+_MISSING: Final = f"SELECT rid, indexed_at, chunk_id, content, fields, partition_key {_WITHOUT} ORDER BY rid LIMIT ?"
+_COUNT: Final = f"SELECT count(*) {_WITHOUT}"
 
 _AFTER: Final = "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?"
 _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
@@ -40,6 +41,7 @@ class EmbeddingWriter:
         approximate_from: number of vectors from which a partition is divided into cells.
         form: how vectors are stored.
         anew: renew vectors of another model or form and damaged ones; otherwise another model or form is an error.
+        embedded: receives the rows embedded so far in a run, and those to embed.
 
     Attributes:
         partitions: keys of the partitions with rows embedded since the last commit.
@@ -57,9 +59,11 @@ class EmbeddingWriter:
         approximate_from: int,
         form: VectorForm,
         anew: bool,
+        embedded: Embedded | None = None,
     ) -> None:
         self._connection, self._embedder, self._approximate_from = connection, embedder, approximate_from
         self._form: VectorForm = form
+        self._embedded = embedded
         self._waiting = 0
         self._done = self._kept = 0
         self.partitions: set[int] = set()
@@ -93,6 +97,7 @@ class EmbeddingWriter:
             return
         if self._renew:
             self._put_in_order(self._embedder)
+        count, total = 0, 0 if self._embedded is None else self._connection.execute(_COUNT, (self._done,)).fetchone()[0]
         while True:
             rows = self._connection.execute(_MISSING, (self._done, _AT_ONCE)).fetchall()
             if not rows:
@@ -102,6 +107,9 @@ class EmbeddingWriter:
             self._write([row[0] for row in rows], [passages(chunk) for chunk in chunks], self._embedder)
             self._done = rows[-1][0]
             self.partitions.update(row[5] for row in rows)
+            count += len(rows)
+            if self._embedded is not None:
+                self._embedded(count, total)
         self._waiting = 0
 
     def _put_in_order(self, embedder: Embedder) -> None:

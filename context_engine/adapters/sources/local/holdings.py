@@ -13,6 +13,7 @@ from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
+from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -81,6 +82,22 @@ class Holdings:
                 self._placement.require(connection, state, source_id, place)
             try:
                 return fetched(connection, source_id, chunk_ids=chunk_ids, document_ids=document_ids, access=access)
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
+
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return the version of what a caller may read (`Versioned`).
+
+        Args:
+            timeout_s: not needed: a few rows of a local file are read.
+
+        Raises:
+            StoreError: the base is missing or unreadable.
+        """
+        with self._pool.snapshot() as connection:
+            state = schema.read_state(connection, self.path)
+            try:
+                return version_of(connection, state, access)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.embedding import EmbeddingWriter
+from context_engine.adapters.sources.local.embedding import Embedded, EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.partitions import partition_key, touch
 from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
@@ -43,6 +43,7 @@ class BaseWriter:
         embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
         approximate_from, vector_form: see `SearchOptions`.
         rebuild: rebuild the index, and vectors of another model or form.
+        embedded: see `EmbeddingWriter`.
         place: where the documents of each source belong; misplaced ones are moved on opening. Documents of a source
             without a known place may be read by everyone.
 
@@ -65,6 +66,7 @@ class BaseWriter:
         approximate_from: int = 200_000,
         vector_form: VectorForm = "float32",
         rebuild: bool = False,
+        embedded: Embedded | None = None,
         place: Place | None = None,
     ) -> None:
         self._root, self._now, self._place = root, now, place
@@ -87,6 +89,7 @@ class BaseWriter:
                         approximate_from=approximate_from,
                         form=vector_form,
                         anew=rebuild,
+                        embedded=embedded,
                     )
                 if rebuild:
                     self.commit()

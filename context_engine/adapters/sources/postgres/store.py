@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
@@ -230,12 +231,34 @@ class PostgresStore:
             )
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
 
+    def version(self, access: AccessScope | None, timeout_s: float) -> str:
+        """Return the version of the store (`Versioned`); "" for some callers, and if a standby may answer.
+
+        The commits of all access classes are counted together, and a caller who may not read all of them must not learn
+        of the others. A standby may answer with less than the server has that was asked for the version.
+
+        Raises:
+            SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
+        """
+        if access is not None or self._servers.address.read_from == "standby":
+            return ""
+        with self._servers.reading(timeout_s) as session:
+            state = read_state(session)
+            calibrated = session.execute(
+                "SELECT domain, scorer_id, class_key, calibration FROM calibrations ORDER BY 1, 2, 3"
+            ).fetchall()
+        return hashlib.sha256(repr((state, calibrated)).encode()).hexdigest()
+
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
         """Return what the server is and what it holds of a source."""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             watched = self.watch.recall([held.key for held in state.readable(access)])
             return probe(session, state, source_id, access, watched)
+
+    def watched_recall(self) -> float | None:
+        """Return the lowest mean recall of its access classes (`RecallWatched`)."""
+        return self.watch.lowest()
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""

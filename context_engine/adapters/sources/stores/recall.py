@@ -42,6 +42,12 @@ class RecallWatch:
             means = [sum(known) / len(known) for key in class_keys if (known := self._recalls.get(key))]
         return min(means, default=None)
 
+    def lowest(self) -> float | None:
+        """Return the lowest mean recall of all classes; None if none was measured."""
+        with self._lock:
+            class_keys = list(self._recalls)
+        return self.recall(class_keys)
+
     def is_low(self, class_key: int) -> bool:
         """Return whether the recall of a class is below the limit."""
         recall = self.recall([class_key])

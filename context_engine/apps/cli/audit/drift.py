@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 import click
 from rich.text import Text
@@ -19,6 +17,7 @@ from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.review.again import drifts_of, shown_in
 
 if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift
@@ -61,7 +60,7 @@ def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: 
     if record_id is None:
         click.get_current_context().exit(_many(at, selection, timeout, as_json=as_json))
     with opened_ledger(at) as opened, _engine(opened) as engine:
-        answer = _answer(opened, record_id)
+        answer = shown_in(opened.ledger, record_id)
         drifts = _drifts(opened, engine, answer, timeout)
     if as_json:
         print_json(_published(opened, answer, drifts))
@@ -71,29 +70,6 @@ def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: 
         _summary(answer, drifts)
     same = all(chunk.state == "unchanged" for chunk in drifts)
     click.get_current_context().exit(0 if same else DEGRADED)
-
-
-def _answer(opened: OpenLedger, record_id: str) -> ShownAnswer:
-    """Return the answer of a recorded search, or of the search that a context was made from.
-
-    Raises:
-        RecordNotFound: there is no such record, or it was pruned.
-    """
-    from context_engine.audit.record.entry import read_entry
-    from context_engine.audit.review.shown import recorded_answer
-    from context_engine.errors import RecordNotFound
-
-    ledger = opened.ledger
-    ledger.integrate()
-    stored = ledger.entry(record_id)
-    if stored is not None and stored.entry is not None:
-        read = read_entry(stored.entry)
-        if read.get("kind") == "context":
-            stored = ledger.entry(str(read.get("search")))
-    if stored is None or stored.entry is None:
-        why = "has no record" if stored is None else "has pruned the record"
-        raise RecordNotFound(f"the ledger {why} {record_id!r}")
-    return recorded_answer(stored.entry, ledger)
 
 
 def _engine(opened: OpenLedger) -> AbstractContextManager[Engine]:
@@ -109,7 +85,7 @@ def _many(at: LedgerLocation, selection: Selection, timeout_s: float, *, as_json
     with opened_ledger(at) as opened, _engine(opened) as engine:
 
         def examine(record_id: str) -> tuple[str, str]:
-            drifts = _drifts(opened, engine, _answer(opened, record_id), timeout_s)
+            drifts = _drifts(opened, engine, shown_in(opened.ledger, record_id), timeout_s)
             if all(chunk.state == "unchanged" for chunk in drifts):
                 return "unchanged", ""
             told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
@@ -119,20 +95,8 @@ def _many(at: LedgerLocation, selection: Selection, timeout_s: float, *, as_json
     return 0 if all(result.result == "unchanged" for result in results) else DEGRADED
 
 
-def _drifts(opened: OpenLedger, engine: Engine, answer: ShownAnswer, timeout_s: float) -> tuple[ChunkDrift, ...]:
-    from context_engine.audit.review.drift import drift as drifts
-
-    context = opened.context
-    domain = context.setup.registry.domains.get(answer.domain)
-    today = datetime.now(ZoneInfo("UTC" if domain is None else domain.timezone)).date()
-    return drifts(
-        answer.chunks,
-        lambda source_id, wanted: engine.fetch(source_id, wanted, context.principal),
-        domain=answer.domain,
-        day=answer.past_day or today,
-        today=answer.past_day is None,
-        timeout_s=timeout_s,
-    )
+def _drifts(opened: OpenLedger, engine: Engine, answer: ShownAnswer, timeout: float) -> tuple[ChunkDrift, ...]:
+    return drifts_of(answer, engine, opened.context.setup, opened.context.principal, timeout)
 
 
 def _published(opened: OpenLedger, answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,16 +22,19 @@ from context_engine.apps.cli.audit.ledger import (
     with_ledger,
 )
 from context_engine.apps.cli.console import note, print_json
+from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.export_records import Rows
     from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.read import StoredEntry
 
 
 SCHEMA_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
+_REPORTED: Final = 100  # records between two steps of the progress bar
 _FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
 
 EXPORT: Final = """\b
@@ -127,21 +130,44 @@ def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
 def _lines(
     ledger: Ledger, form: str, out: Path | None, indices: list[int] | None, rows: Rows, *, with_texts: bool
 ) -> dict[str, Any]:
-    from context_engine.audit.ledger.export_records import csv_lines, exported_entries, json_lines
+    from context_engine.audit.ledger.export_records import exported_entries
 
-    entries = exported_entries(ledger, indices)
-    lines: Iterable[bytes]
+    total = ledger.size - ledger.minimum_index if indices is None else len(indices)
+    with progress_bar("Exporting …", quiet=True) as progress:
+        entries = _followed(exported_entries(ledger, indices), lambda done: progress(done, total, ""))
+        count = _written(_bytes(ledger, form, entries, rows, with_texts=with_texts), out)
+    count -= form == "csv"  # its header line is no row
+    note(f"{'' if out is None else f'written: {out}: '}{counted(count, 'row' if form == 'csv' else 'record')}")
+    return {"out": str(out), "count": count}
+
+
+def _bytes(
+    ledger: Ledger, form: str, entries: Iterator[StoredEntry], rows: Rows, *, with_texts: bool
+) -> Iterator[bytes]:
+    from context_engine.audit.ledger.export_records import csv_lines, json_lines
+
     if form == "csv":
-        lines = (line.encode("utf-8", "backslashreplace") for line in csv_lines(entries, rows))
+        yield from (line.encode("utf-8", "backslashreplace") for line in csv_lines(entries, rows))
     else:
-        lines = (line + b"\n" for line in json_lines(ledger, entries, with_texts=with_texts))
-    count = -1 if form == "csv" else 0  # the header line of a csv is no row
+        yield from (line + b"\n" for line in json_lines(ledger, entries, with_texts=with_texts))
+
+
+def _followed(entries: Iterator[StoredEntry], done: Callable[[int], None]) -> Iterator[StoredEntry]:
+    """Yield entries, and report their number now and then."""
+    for count, entry in enumerate(entries, start=1):
+        if count % _REPORTED == 0:
+            done(count)
+        yield entry
+
+
+def _written(lines: Iterator[bytes], out: Path | None) -> int:
+    """Write lines to a file or stdout; return their number."""
+    count = 0
     with _opened(out) as file:
         for line in lines:
             file.write(line)
             count += 1
-    note(f"{'' if out is None else f'written: {out}: '}{counted(count, 'row' if form == 'csv' else 'record')}")
-    return {"out": str(out), "count": count}
+    return count
 
 
 @contextmanager

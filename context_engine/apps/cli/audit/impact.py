@@ -13,6 +13,7 @@ import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, out, print_json, table, write_text
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.core.text import bare_version
 
@@ -58,7 +59,7 @@ def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wante
     if as_json and as_csv:
         raise click.UsageError("Give one of --json and --csv.")
     criteria = _criteria(shown=shown, **wanted)
-    with opened_ledger(at) as opened:
+    with opened_ledger(at) as opened, busy("Looking through the records …", quiet=True):
         opened.ledger.integrate()
         affected = list(answers(opened.ledger, criteria))
     asked = {name: value for name, value in wanted.items() if value is not None}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredCheckpoint
-    from context_engine.core.protocols import TokenCounter
 
 
 NO_KEY: Final = (
@@ -199,22 +198,6 @@ def say_unproved(sentences: Iterable[str]) -> None:
     """Write to stderr what is not proved."""
     for sentence in sentences:
         note(sentence, style="yellow")
-
-
-def counter_of_name(name: str) -> TokenCounter:
-    """Return the token counter that a context names.
-
-    Raises:
-        ConfigError: there is no counter of this name, or it cannot be opened.
-        MissingExtra: the extra `tokens` is not installed.
-    """
-    from context_engine.adapters.token_counters import open_counter
-    from context_engine.core.context import ApproxTokenCounter, named_counter
-
-    def opened(plain: str) -> TokenCounter:
-        return ApproxTokenCounter() if plain == ApproxTokenCounter.name else open_counter(plain.replace("/", ":", 1))
-
-    return named_counter(name, opened)
 
 
 def read_saved(file: Path) -> dict[str, Any]:

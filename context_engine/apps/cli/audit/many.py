@@ -23,6 +23,7 @@ from context_engine.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.look_up import RecordRow
 
 SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 20
@@ -114,7 +115,7 @@ def examine_many(
     Raises:
         ConfigError: the results file cannot be read or written.
     """
-    rows = _selected(ledger, selection)
+    rows = [(row.record_id, row.time) for row in selected_searches(ledger, selection)]
     done = {} if selection.results is None else _read(selection.results)
     fresh = [row for row in rows if row[0] not in done]
     results = [done[search_id] for search_id, _ in rows if search_id in done]
@@ -137,8 +138,8 @@ def _examined(search_id: str, time: str, examine: Callable[[str], tuple[str, str
         return Examined(search_id, time, "failed", str(error))
 
 
-def _selected(ledger: Ledger, selection: Selection) -> list[tuple[str, str]]:
-    """Return (id, time) of the searches, oldest first."""
+def selected_searches(ledger: Ledger, selection: Selection) -> list[RecordRow]:
+    """Return the selected searches, oldest first."""
     from context_engine.audit.ledger.look_up import Criteria
 
     ledger.integrate()
@@ -147,7 +148,7 @@ def _selected(ledger: Ledger, selection: Selection) -> list[tuple[str, str]]:
         rows = ledger.rows(criteria)
     else:
         rows = ledger.sample(criteria, selection.sample, selection.seed).rows
-    return sorted(((row.record_id, row.time) for row in rows), key=lambda row: (row[1], row[0]))
+    return sorted(rows, key=lambda row: (row.time, row.record_id))
 
 
 def _read(file: Path) -> dict[str, Examined]:

@@ -1,17 +1,15 @@
-"""`audit list` and `audit stats`: the records of a ledger, listed and counted."""
+"""`audit list`: the records of a ledger, listed or drawn at random."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import (
     NO_KEY,
@@ -24,96 +22,11 @@ from context_engine.apps.cli.audit.ledger import (
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, show, table
 from context_engine.apps.cli.option_types import Moment
 from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 from context_engine.audit.review.stored import ledger_pseudonyms
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.audit.ledger.look_up import Criteria, LedgerStatistics, RecordRow, Sample
-
-
-_KIB: Final = 1024
-_DAYS_SHOWN: Final = 14
-
-STATS: Final = """\b
-Examples:
-  context-engine audit stats
-  context-engine audit stats --since 2026-03-01 --until 2026-04-01 --json
-"""
-
-
-@click.command(epilog=STATS)
-@click.option("--since", type=Moment(), metavar="MOMENT", help="Count records from this moment on, e.g. 2026-03-01.")
-@click.option("--until", type=Moment(), metavar="MOMENT", help="Count records before this moment.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@with_ledger
-def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as_json: bool) -> None:
-    """Count the records of a ledger by kind, domain, outcome and day, and the data stored beside the log."""
-    from context_engine.audit.ledger.look_up import ledger_statistics
-
-    with opened_ledger(at) as opened:
-        ledger = opened.ledger
-        ledger.integrate()
-        statistics, about = ledger_statistics(ledger.database, since=since, until=until), _about(ledger)
-        unsigned = ledger.keyring is None
-    if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(statistics)})
-    else:
-        _print(statistics, about)
-    if unsigned:
-        say_unproved((NO_KEY,))
-
-
-def _about(ledger: Ledger) -> dict[str, Any]:
-    checkpoints = ledger.checkpoints()
-    return {
-        "origin": ledger.origin,
-        "size": ledger.size,
-        "pending": ledger.pending_count(),
-        "minimum_index": ledger.minimum_index,
-        "checkpoints": len(checkpoints),
-        "last_checkpoint": checkpoints[-1].size if checkpoints else None,
-    }
-
-
-def _print(totals: LedgerStatistics, about: Mapping[str, Any]) -> None:
-    console = out()
-    head = f"{about['origin']}: {counted(about['size'], 'record')} in the log"
-    head += f", {about['pending']} waiting" if about["pending"] else ""
-    head += f", pruned up to {about['minimum_index']}" if about["minimum_index"] else ""
-    head += f"; {counted(about['checkpoints'], 'checkpoint')}"
-    head += f", the last at {about['last_checkpoint']}" if about["checkpoints"] else ""
-    show(console, Text(clean(head), "bold"))
-    if not totals.records:
-        show(console, Text("No record in that time." if about["size"] else "Nothing is recorded yet."))
-        return
-    span = f"{counted(totals.records, 'record')} from {totals.first} to {totals.last}"
-    show(console, Text(f"{span}, {counted(totals.callers, 'caller')}"))
-    groups = {
-        "kind": totals.kinds,
-        "domain": totals.domains,
-        "status": totals.statuses,
-        "decision": totals.decisions,
-    }
-    days = dict(list(totals.days.items())[-_DAYS_SHOWN:])
-    for name, counts in {**groups, "day": days}.items():
-        console.print()
-        show(console, _counts(name, counts))
-    console.print()
-    show(console, _stored(totals))
-    if totals.erased:
-        show(console, Text(f"{counted(totals.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim"))
-
-
-def _counts(name: str, counts: Mapping[str, int]) -> Table:
-    rows = ((value or "–", count) for value, count in counts.items() if value or len(counts) == 1)
-    return table((name, ">records"), rows)
-
-
-def _stored(statistics: LedgerStatistics) -> Table:
-    rows = [("entries", "", f"{statistics.entries / _KIB:,.1f}")]
-    rows += [(kind, str(stored.count), f"{stored.size / _KIB:,.1f}") for kind, stored in statistics.stored.items()]
-    return table(("kept", ">number", ">KiB"), rows)
+    from context_engine.audit.ledger.look_up import Criteria, RecordRow, Sample
 
 
 SCHEMA_VERSION: Final = 1

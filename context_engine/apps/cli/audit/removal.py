@@ -11,6 +11,7 @@ import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
@@ -65,7 +66,8 @@ def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
         count = plan.border - plan.minimum
         if count and not dry_run:
             make_sure(f"Remove {counted(count, 'record')}, those up to {plan.before}?", yes=yes)
-            done = prune_records(ledger, retention, clock=ledger.clock)
+            with busy("Removing records …", quiet=True):
+                done = prune_records(ledger, retention, clock=ledger.clock)
             plan = done.plan
     if as_json:
         print_json(_published(plan, done))
@@ -200,7 +202,8 @@ def erase(
         if not dry_run:
             if _any(erased):
                 make_sure(f"Erase {_what(erased)}?", yes=yes)
-            erased = _erased(opened.ledger, wanted, words, dry_run=False)
+            with busy("Erasing …", quiet=True):
+                erased = _erased(opened.ledger, wanted, words, dry_run=False)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict()}
         print_json(published)

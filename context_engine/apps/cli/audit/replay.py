@@ -3,50 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
 
-from context_engine import __version__
-from context_engine.answer.replay import AnswerReplay, replay_answer
+from context_engine.answer.replay import AnswerReplay
 from context_engine.apps.cli.app import FAILURE, NOT_ANSWERED
-from context_engine.apps.cli.audit.ledger import (
-    LedgerLocation,
-    OpenLedger,
-    counter_of_name,
-    opened_ledger,
-    read_saved,
-    with_ledger,
-)
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
 from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
-from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
-from context_engine.errors import (
-    ConfigError,
-    InvalidRequest,
-    MaskingError,
-    QueryNotRecorded,
-    StoreError,
-    UnknownDomain,
-)
+from context_engine.apps.web.review.again import Now, recomputed
+from context_engine.apps.web.review.again import replayed as replayed_now
+from context_engine.errors import QueryNotRecorded
 from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
-    from context_engine.audit.record.restored import Restored
-    from context_engine.audit.review.replay import ChangedScorer, Replay
-    from context_engine.core.models import EffectiveSettings, SearchResult
+    from context_engine.audit.review.replay import Replay
 
 
 SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 100
 _NOT_RECORDED: Final = "question not recorded"
-_UNRESOLVED: Final = (UnknownDomain, InvalidRequest, ConfigError, MaskingError)
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 REPLAY: Final = """\b
@@ -101,13 +84,12 @@ def replay(
 
 
 def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay | AnswerReplay:
-    from context_engine.audit.record.entry import read_entry
-
     with opened_ledger(at) as opened:
-        if read_entry(find_record(opened.ledger, record_id).entry)["kind"] != "answer":
-            return _of_record(opened, record_id, query)
-        mask = opened.context.setup.mask()
-        return replay_answer(opened.ledger, record_id, query=query, counter=counter_of_name, mask=mask)
+        return replayed_now(opened.ledger, record_id, _now(opened.context), query)
+
+
+def _now(context: CliContext) -> Now:
+    return Now(setup=context.setup, data_dir=context.data_dir, tell=partial(note, style="yellow"))
 
 
 def _print_answer(replayed: AnswerReplay) -> None:
@@ -121,24 +103,14 @@ def _print_answer(replayed: AnswerReplay) -> None:
         show(out(), Text(clean(f"  {path}: recorded {_value(was)}, computed {_value(now)}")))
 
 
-def _of_record(opened: OpenLedger, record_id: str, query: str | None) -> Replay:
-    from context_engine.audit.record.entry import read_entry
-    from context_engine.audit.record.restored import restore
-
-    ledger = opened.ledger
-    record = find_record(ledger, record_id)
-    restored = restore(record.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
-    contexts = [read_entry(entry) for entry in context_entries(ledger, record_id)]
-    return _replayed(opened.context, restored, None, contexts)
-
-
 def _many(at: LedgerLocation, selection: Selection, *, as_json: bool) -> int:
     """Replay the selected searches; return the exit code."""
     with opened_ledger(at) as opened:
+        now = _now(opened.context)
 
         def examine(record_id: str) -> tuple[str, str]:
             try:
-                replayed = _of_record(opened, record_id, None)
+                replayed = replayed_now(opened.ledger, record_id, now)
             except QueryNotRecorded as error:
                 return _NOT_RECORDED, str(error)
             if replayed.identical:
@@ -157,66 +129,9 @@ def _of_file(at: LedgerLocation, file: Path) -> Replay:
     from context_engine.audit.record.parts import code_of, load_result
 
     saved = read_saved(file)
-    context = open_context(at.configuration, build_demo=False)
-    return _replayed(context, load_result(saved), code_of(saved), (), published=saved if "record" in saved else None)
-
-
-def _replayed(
-    context: CliContext,
-    recorded: SearchResult | Restored,
-    recorded_by: str | None,
-    contexts: Sequence[Mapping[str, Any]],
-    *,
-    published: Mapping[str, Any] | None = None,
-) -> Replay:
-    from context_engine.audit.review.replay import replay as replay_record
-
-    masked = any(entry.get("masked") for entry in contexts)
-    return replay_record(
-        recorded,
-        code_version=__version__,
-        recorded_by=recorded_by,
-        published=published,
-        settings_now=_settings_now(context),
-        scorer_now=_scorer_now(context),
-        contexts=contexts,
-        counter=counter_of_name,
-        mask=context.setup.mask() if masked else None,
-    )
-
-
-def _settings_now(context: CliContext) -> Callable[[SearchResult], EffectiveSettings | None]:
-    """Return a function that returns the settings in force, or None after noting why they are unknown."""
-
-    def resolved(result: SearchResult) -> EffectiveSettings | None:
-        from context_engine.wiring.in_force import settings_in_force
-
-        if result.request is None:
-            return None
-        try:
-            return settings_in_force(context.setup, result.request, result.specs)
-        except _UNRESOLVED as error:
-            note(f"The settings in force could not be compared: {error}", style="yellow")
-            return None
-
-    return resolved
-
-
-def _scorer_now(context: CliContext) -> Callable[[SearchResult], ChangedScorer | None]:
-    """Return a function that compares the recorded scorer with the one in force; it notes why if there is no base."""
-
-    def changed(result: SearchResult) -> ChangedScorer | None:
-        from context_engine.wiring.in_force import changed_scorer
-
-        try:
-            return changed_scorer(context.setup, context.data_dir, result)
-        except StoreError as error:
-            note(f"The adapter in force could not be compared: {error}", style="yellow")
-        except _UNRESOLVED:  # already noted for the settings
-            pass
-        return None
-
-    return changed
+    now = _now(open_context(at.configuration, build_demo=False))
+    published = saved if "record" in saved else None
+    return recomputed(load_result(saved), now, recorded_by=code_of(saved), published=published)
 
 
 def _print(replayed: Replay) -> None:

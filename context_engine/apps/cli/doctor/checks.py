@@ -19,6 +19,7 @@ from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.models import ChatMessage, Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError
@@ -94,7 +95,7 @@ def _reranks_named(models: Models, name: str) -> str | None:
 def _reranks(reranker: Reranker | None) -> str | None:
     if reranker is None:
         return None
-    scores = reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES])
+    scores = awaited(reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES]))
     scored = _PASSAGES if scores is None else list(scores)
     return None if len(scored) == len(_PASSAGES) else f"gave {len(scored)} scores for {len(_PASSAGES)} passages"
 

@@ -24,6 +24,7 @@ from context_engine.apps.cli.doctor.checks import (
     stored_adapters,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
@@ -91,9 +92,11 @@ def doctor(
     from context_engine.wiring.examine import adapter_advice
 
     context = open_context(location, operator=True)
-    reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
-    models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
+    with busy("Trying the sources …", quiet=True):
+        reports = list(_reports(context, domain, None if no_query else query))
+    with busy("Trying the models …", quiet=True):
+        models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = _scope(context, domain)
     adapters, model_id = stored_adapters(context, domain)
     notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]

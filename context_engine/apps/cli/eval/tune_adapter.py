@@ -19,8 +19,8 @@ from context_engine.apps.cli.eval.options import (
     write_json,
 )
 from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_beside
-from context_engine.apps.cli.kb.base import TaughtBase, busy, judged_questions, print_calibrations, taught_base
-from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.kb.base import TaughtBase, judged_questions, print_calibrations, taught_base
+from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest, MissingExtra

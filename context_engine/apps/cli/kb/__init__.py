@@ -11,6 +11,8 @@ kb = LazyGroup(
         "adapter": ("kb.adapter:adapter", "List and switch the adapters that were learnt for a domain."),
         "adopt": ("kb.upkeep:adopt", "Take over the base of a configuration that was moved here."),
         "calibrate": ("kb.upkeep:calibrate", "Calibrate the scope threshold of every domain."),
+        "conflicts": ("kb.conflicts:conflicts", "List documents of a domain that contradict each other."),
+        "gaps": ("kb.gaps:gaps", "Show what is asked and not answered, and what is never shown."),
         "glossary": ("kb.glossary:glossary", "Print a draft glossary of the acronyms in the documents."),
         "rebuild": ("kb.upkeep:rebuild", "Rebuild the index and outdated vectors."),
         "repartition": ("kb.upkeep:repartition", "Move documents to the partitions of their access rules."),

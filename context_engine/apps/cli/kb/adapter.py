@@ -11,7 +11,8 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_domain, with_location
-from context_engine.apps.cli.kb.base import busy, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.kb.base import judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.progress import busy
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter

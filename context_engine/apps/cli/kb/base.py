@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from context_engine.apps.cli.console import note, progress_console
+from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import ScopeCalibration
@@ -64,18 +64,6 @@ def _base_path(location: ConfigLocation) -> Path:
     paths = find_config(location.config_dir, env=env, cwd=cwd)
     path = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
     return path if base_as_it_is(path).exists() else open_context(location, operator=True).base
-
-
-@contextmanager
-def busy(title: str) -> Iterator[None]:
-    """Show the title of a task: with a spinner at a terminal, else as one line."""
-    console = progress_console()
-    if not console.is_terminal:
-        note(title)
-        yield
-        return
-    with console.status(title):
-        yield
 
 
 class TaughtBase(NamedTuple):

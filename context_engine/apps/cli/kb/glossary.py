@@ -16,6 +16,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 
@@ -38,7 +39,8 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
 
     context = open_context(location, domain=domain, one_domain=True, operator=True)
     spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
-    texts = _texts(context, spec)
+    with busy("Reading the texts …", quiet=True):
+        texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}
     defined = glossary_of(text for source_texts in texts.values() for text in source_texts)
     draft = {term: names for term, names in defined.items() if term.casefold() not in known}

@@ -14,7 +14,8 @@ from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
-from context_engine.apps.cli.kb.base import busy, calibration_text, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.kb.base import calibration_text, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 
@@ -86,8 +87,9 @@ def rebuild(location: ConfigLocation) -> None:
     The scope threshold of each domain is calibrated again.
     """
     with opened_base(location, embedder=True) as base:
-        with busy("Rebuilding the index …"):
-            damaged = base.rebuild()
+        with progress_bar("Rebuilding the index …") as progress:
+            progress(0, 1, "")  # the index first, then the vectors that are missing
+            damaged = base.rebuild(lambda done, total: progress(done, total, ""))
         facts = base.stats()
         _calibrate(location, base)
     outcome("rebuilt", f"{facts.documents} documents, {facts.chunks} chunks")

@@ -23,6 +23,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.places import Places, open_place
 from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.core.models.request import checked_query
@@ -147,13 +148,14 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
         require_operator(context.setup.config.principals)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
     read: Context | None = None
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         try:
-            result = engine.search(request)
+            with busy("Searching …", quiet=True):
+                result = engine.search(request)
         except RetrievalFailed as error:
             if options["as_json"] and error.result is not None:
                 _write_json(error.result, demo=context.demo, full=options["full"])

@@ -14,6 +14,7 @@ from rich.text import Text
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import only_domain, open_context, with_acting
+from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
 from context_engine.apps.cli.words import counted, joined, tier_text
@@ -112,11 +113,12 @@ def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Comp
     context = open_context(at.configuration, domain=options["domain"], one_domain=True)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit import close_writers
+    from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
-        result = engine.search(request)
+        with busy("Searching …", quiet=True):
+            result = engine.search(request)
         read = engine.context(result, counter=ApproxTokenCounter(), budget=options["budget"])
         answer = _ComparedAnswer(result, read, engine.mask, outcome_code(result))
     for sentence in close_writers():

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.adapters.embedders import CachedEmbedder, CacheOptions, CacheStats, VectorFile, cached
@@ -226,7 +226,6 @@ def test_token_vectors_are_there_where_the_model_has_them(context: ModelContext)
     assert plain.embed_queries(["one", "two"]) == [[1.0], [1.0]]
 
 
-@settings(max_examples=30)
 @given(st.lists(st.lists(st.text(max_size=6), max_size=6), max_size=5))
 def test_a_cache_changes_no_result(tmp_path_factory: pytest.TempPathFactory, calls: list[list[str]]) -> None:
     file = VectorFile(tmp_path_factory.mktemp("cache") / "vectors.sqlite")

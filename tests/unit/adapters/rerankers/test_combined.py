@@ -46,6 +46,15 @@ def test_an_ensemble_is_the_weighted_mean_of_its_members(chunks: Any) -> None:
     assert ensemble.name == "ensemble(one+two)"
 
 
+def test_a_member_may_be_async(chunks: Any) -> None:
+    async def half(_query: str, texts: Sequence[str]) -> Sequence[float]:
+        return [0.5 for _ in texts]
+
+    asynchronous: Any = CallableReranker(half, "async")  # type: ignore[arg-type]
+    ensemble = EnsembleReranker([EnsembleMember(fixed(1.0, 0.0)), EnsembleMember(asynchronous)])
+    assert ensemble.rerank("q", chunks("a", "b")) == [(1.0 + 0.5) / 2, (0.0 + 0.5) / 2]
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -8,7 +8,7 @@ from math import log, sqrt
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.adapters.model_access import ModelContext
@@ -218,7 +218,6 @@ def test_an_embedder_without_token_vectors_is_refused(context: ModelContext) -> 
         open_max_sim({}, replace(context, embedder=Plain))
 
 
-@settings(max_examples=50)
 @given(
     st.text("abc ", max_size=12), st.lists(st.text("abcd ", max_size=20), max_size=6), st.randoms(use_true_random=False)
 )

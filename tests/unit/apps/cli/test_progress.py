@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from context_engine.apps.cli import main, progress
-from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.ingest import run
 
 
@@ -81,3 +81,36 @@ def test_json_on_stdout_holds_none_of_it(tmp_path, monkeypatch):
     )
     assert json.loads(result.stdout)["documents"] == 2
     assert "takes longer than" in result.stderr
+
+
+def at_a_terminal(monkeypatch):
+    written = io.StringIO()
+    monkeypatch.setattr(
+        progress, "progress_console", lambda: Console(file=written, force_terminal=True, width=100, color_system=None)
+    )
+    return written
+
+
+def test_work_without_a_count_shows_a_spinner_at_a_terminal(monkeypatch):
+    written = at_a_terminal(monkeypatch)
+    with busy("Verifying …"):
+        assert waited_for(lambda: "Verifying …" in written.getvalue())
+
+
+def test_quiet_work_is_shown_only_if_it_takes_long(monkeypatch):
+    written = at_a_terminal(monkeypatch)
+    with busy("Searching …", quiet=True):
+        assert waited_for(lambda: "Searching …" in written.getvalue())
+    monkeypatch.setattr(progress, "_SLOW_S", 60)
+    written = at_a_terminal(monkeypatch)
+    with busy("Searching …", quiet=True):
+        pass
+    assert written.getvalue() == ""
+
+
+def test_without_a_terminal_work_is_a_line_and_quiet_work_nothing(capsys):
+    with busy("Verifying …"):
+        pass
+    with busy("Searching …", quiet=True), progress_bar("Exporting …", quiet=True) as show:
+        show(1, 2, "")
+    assert capsys.readouterr().err.splitlines() == ["Verifying …"]

@@ -21,7 +21,7 @@ from context_engine.apps.dify.model_prompt import ModelTokens, PluginModel, Prom
 from context_engine.core.models import Caller, Principal, SearchRequest
 from context_engine.errors import ChatModelError, CursorExpired, InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.answer.conftest import DOCUMENTS, ScriptedModel
 from tests.unit.service.small_bank import CHAIR, CLERK, small_bank
 

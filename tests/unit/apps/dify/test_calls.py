@@ -66,8 +66,8 @@ def with_broken_manifests(dify: FakeDify) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(fields: dict[str, Any], tmp_path: Path) -> Iterator[OpenEngine]:
-    plugin = load_plugin(Credentials.read(fields), root=tmp_path, env={"HOME": str(tmp_path)})
+def opened(fields: dict[str, Any], tmp_path: Path, **env: str) -> Iterator[OpenEngine]:
+    plugin = load_plugin(Credentials.read(fields), root=tmp_path, env={"HOME": str(tmp_path), **env})
     one = open_engine(plugin)
     try:
         yield one
@@ -117,8 +117,8 @@ class TestHealth:
         ):
             refuse_unhealthy(one)
 
-    def test_the_demo_bank_is_sound(self, tmp_path: Path) -> None:
-        with opened({"demo_bank": True}, tmp_path) as one:
+    def test_the_demo_bank_is_sound(self, demo_data: Path, tmp_path: Path) -> None:
+        with opened({"demo_bank": True}, tmp_path, CONTEXT_ENGINE_DATA_DIR=str(demo_data)) as one:
             refuse_unhealthy(one)
             assert len(health(one, one.known_to(NOBODY).domains.values())) == 20
 

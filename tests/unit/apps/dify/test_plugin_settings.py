@@ -10,6 +10,7 @@ from typing import Any
 import certifi
 import pytest
 
+from context_engine import demo
 from context_engine.apps.dify import plugin_settings as audit
 from context_engine.apps.dify.chunk_document import chunk_document
 from context_engine.apps.dify.credentials import Credentials
@@ -129,7 +130,8 @@ def test_many_may_ask_one_source_unless_the_configuration_says_otherwise(tmp_pat
     assert plugin.setup.resolver.base().values.source_concurrency == 3
 
 
-def test_the_demo_bank_alone(tmp_path: Path) -> None:
+def test_the_demo_bank_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_build", lambda *_: None)
     plugin = load(tmp_path, demo_bank=True)
     assert plugin.demo and plugin.setup.registry.names == ("DCE", "DESK", "NPA", "ORM")
     assert plugin.data_dir.is_relative_to(tmp_path)
@@ -137,6 +139,7 @@ def test_the_demo_bank_alone(tmp_path: Path) -> None:
 
 def test_the_demo_bank_where_the_home_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
+    monkeypatch.setattr(demo, "_build", lambda *_: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     plugin = load(tmp_path, {"HOME": str(tmp_path / "file")}, demo_bank=True)
     assert plugin.data_dir.is_dir() and "context-engine-" in str(plugin.data_dir)

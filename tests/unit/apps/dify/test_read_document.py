@@ -154,6 +154,7 @@ def test_a_package_without_the_libraries_says_how_to_pack_one_with(
     assert read("limits.md", SOP).text
 
 
+@pytest.mark.slow
 def test_what_is_read_without_libraries_needs_none() -> None:
     """No loader of these formats may come to need one unseen: each reads a file where none can be imported."""
     files = {

@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.core.models import Classification, Principal
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import DOCUMENTS, small_bank
 
 ORDERS = (

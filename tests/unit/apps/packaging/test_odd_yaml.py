@@ -49,7 +49,7 @@ def test_any_value_at_any_place_is_answered_with_findings(staged: dict[str, byte
     whole = top.value
     ways = list(places(whole))
 
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+    @settings(suppress_health_check=[HealthCheck.too_slow])
     @given(way=st.sampled_from(ways), new=VALUES)
     def holds(way: tuple[Any, ...], new: Any) -> None:
         text = json.dumps(replaced(whole, way, new))

@@ -65,6 +65,7 @@ def test_wheels_are_those_of_the_target_and_not_of_the_python_that_packs() -> No
     assert not [name for name in names if "cp311" in name or name.startswith(("absent", "only_other"))]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("index")
 def test_a_requirement_without_a_wheel_is_named() -> None:
     with pytest.raises(ConfigError, match=r"--with-wheels: pip download failed: .*PyYAML"):

@@ -33,8 +33,8 @@ class Live:
     """Has settings and nothing to search."""
 
     def __init__(self, **settings: Any) -> None:
-        registry = SimpleNamespace(names=("ORM",))
-        self.current: Any = SimpleNamespace(settings=Settings(**settings), setup=SimpleNamespace(registry=registry))
+        setup, engine = SimpleNamespace(registry=SimpleNamespace(names=("ORM",))), SimpleNamespace(tracer=None)
+        self.current: Any = SimpleNamespace(settings=Settings(**settings), setup=setup, engine=engine)
 
     @contextmanager
     def use(self) -> Iterator[Any]:

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, as_, client_of, small_bank
 
 QUESTION = "Within how many hours must a loss event be reported?"
@@ -126,6 +126,8 @@ def test_a_chat_streams_sentences_and_then_the_sources(client):
         ({"model": "OMR", "messages": [{"role": "user", "content": QUESTION}]}, 404, "unknown_domain"),
         ({"model": "ORM", "messages": [{"role": "assistant", "content": "Hello"}]}, 422, "invalid_request"),
         ({"model": "ORM", "messages": []}, 422, "invalid_request"),
+        ({"model": "ORM", "messages": [{"role": "user", "content": "limit " * 4000}]}, 422, "invalid_request"),
+        ({"model": "ORM:" + "x" * 196, "messages": [{"role": "user", "content": QUESTION}]}, 422, "invalid_request"),
     ],
 )
 def test_a_chat_client_gets_errors_in_its_own_form(client, chat, status, code):

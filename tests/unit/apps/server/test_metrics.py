@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from context_engine.adapters.http.client import shared_budget
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.apps.server.slots import Slots
 from context_engine.core.engine.recall import SourceBulkhead
+from context_engine.core.engine.source_pool import SourcePool
 from context_engine.service.deployment import Deployment, LiveDeployment
 from tests.unit.service.small_bank import AUDITOR, CLERK, QUESTION, Tokens, as_, small_bank
 
@@ -75,8 +78,16 @@ def test_searches_and_their_sources_are_counted(client: TestClient, bank: Deploy
         assert values["searches_total", (decision, domain, status)] == count
     for (domain, source, outcome), count in after.calls.items():
         assert values["source_calls_total", (domain, outcome, source)] == count
-        assert values["source_seconds_total", (domain, source)] == after.seconds[domain, source] > 0
+        assert values["source_seconds_total", (domain, source)] == after.durations[domain, source].seconds > 0
         assert values["source_left_alone", (domain, source)] == 0
+
+
+def test_look_ups_in_the_cache_are_counted(client: TestClient) -> None:
+    for seconds in (300.0, 300.0, 300.0, 0.0):
+        assert ask(client, settings={"cache_ttl_s": seconds}) == 200
+    values = read(client)
+    assert values["cache_lookups_total", ("ORM", "miss")] == 1
+    assert values["cache_lookups_total", ("ORM", "hit")] == 2
 
 
 def test_a_source_that_is_left_alone_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +96,41 @@ def test_a_source_that_is_left_alone_is_shown(client: TestClient, monkeypatch: p
     left = {labels[1]: value for (name, labels), value in read(client).items() if name == "source_left_alone"}
     assert left["web"] == 1
     assert {value for source, value in left.items() if source != "web"} == {0}
+
+
+def test_stages_chunks_and_durations_are_counted(client: TestClient, bank: Deployment) -> None:
+    assert ask(client) == 200
+    counts, values = bank.engine.tally.read(), read(client)
+    assert {stage for _, stage in counts.stages} >= {"recall", "dedup", "relevance", "rerank", "select"}
+    assert all(values["stage_seconds_total", key] == seconds for key, seconds in counts.stages.items())
+    for (domain, tier, freshness), count in counts.chunks.items():
+        assert values["chunks_returned_total", (domain, freshness, tier)] == count
+    for (domain, source), durations in counts.durations.items():
+        calls = sum(durations.counts)
+        assert values["source_call_seconds_bucket", (domain, "+Inf", source)] == calls
+        assert values["source_call_seconds_count", (domain, source)] == calls
+        assert values["source_call_seconds_bucket", (domain, "0.01", source)] == durations.counts[0]
+
+
+def test_the_rate_budget_is_shown(client: TestClient, bank: Deployment) -> None:
+    assert read(client)["rate_budget_left", ()] == bank.settings.server_rate_burst
+
+
+def test_calls_left_to_a_server_are_shown_by_its_host_alone(client: TestClient) -> None:
+    now = time.monotonic()
+    for key, made in (("first key", 2), ("second key", 5)):
+        for _ in range(made):
+            shared_budget("https://kb.bank.example/path", key).take(60, now, now)
+    values = read(client)
+    assert values["connection_budget_left", ("kb.bank.example",)] == 60 - 5
+    assert values["records_pending", ()] == values["records_lost_total", ()] == 0
+
+
+def test_watched_recall_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask(client) == 200
+    assert not [name for name, _ in read(client) if name == "source_ann_recall"]
+    monkeypatch.setattr(SourcePool, "watched_recall", lambda _: {("ORM", "sops"): 0.97})
+    assert read(client)["source_ann_recall", ("ORM", "sops")] == 0.97
 
 
 def test_operators_alone_read_them(client: TestClient) -> None:

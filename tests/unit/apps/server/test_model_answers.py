@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CLERK, as_, client_of, small_bank
 
 ASKED = {"query": "Within how many hours must a loss event be reported?", "domain": "ORM"}

@@ -43,7 +43,20 @@ def test_the_arithmetic_of_a_bucket() -> None:
 
 
 def test_nought_is_no_limit() -> None:
-    assert RateLimits(Clock()).take("a", Settings(server_rate_per_minute=0)) is None
+    limits, settings = RateLimits(Clock()), Settings(server_rate_per_minute=0)
+    assert limits.take("a", settings) is None
+    assert limits.least(settings) is None
+
+
+def test_the_least_budget_is_that_of_the_caller_with_the_fewest_requests_left() -> None:
+    clock = Clock()
+    limits, settings = RateLimits(clock), Settings(server_rate_per_minute=30, server_rate_burst=3)
+    assert limits.least(settings) == 3
+    for principal in ("a", "a", "b"):
+        limits.take(principal, settings)
+    assert limits.least(settings) == 1
+    clock.now += 3.0  # 1.5 requests: a has 2.5, b has 3.5, and a bucket holds 3
+    assert limits.least(settings) == 2
 
 
 @given(st.lists(st.floats(0.0, 120.0), min_size=1, max_size=60), st.integers(1, 600), st.integers(1, 20))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.audit.formats.merkle import leaf_hash
@@ -106,7 +106,6 @@ def test_no_cell_is_a_formula(text: str) -> None:
     assert cell.removeprefix("'") in (text.replace("\x00", ""), text.replace("\x00", "").removeprefix("'"))
 
 
-@settings(max_examples=40)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda one: st.lists(one)))
 def test_an_entry_of_any_form_makes_rows_that_can_be_read(value: Any) -> None:
     names = ("caller", "counts", "chunks", "sources", "denied", "notices", "error", "query", "hashes", "id")

@@ -18,6 +18,8 @@ from context_engine.core.models import (
     AccessRecord,
     Caller,
     Classification,
+    Notice,
+    NoticeCode,
     Principal,
     SearchRequest,
     SourceAccess,
@@ -86,6 +88,15 @@ def test_an_entry_says_who_asked_what_came_and_why(ask, chunk_of):
     assert {name: bytes.fromhex(entry["addenda"][name]) for name in addenda} == {
         one.kind: one.digest for one in composed.addenda
     }
+
+
+def test_the_entry_of_an_answer_from_the_cache_says_so(ask, chunk_of):
+    result = ask([(2, [chunk_of("a", 0.9)])])
+    assert "cache" not in stored(drafted(result))[0]
+    notice = Notice(NoticeCode.FROM_CACHE, "", "12 s", {"age_s": 12})
+    entry = stored(drafted(replace(result, notices=(notice,))))[0]
+    assert entry["cache"] == {"hit": True, "age_s": 12}
+    assert entry["notices"] == [["from_cache", ""]]
 
 
 def test_settings_and_sources_are_named_by_their_hashes_and_shared(ask, chunk_of):

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.audit.review.settings_changes import other_limits
@@ -44,7 +44,6 @@ def test_neighbouring_floats_are_told_apart():
     assert values == [0.3, high]
 
 
-@settings(max_examples=50)
 @given(st.lists(UNIT, max_size=8), UNIT)
 def test_every_other_set_of_numbers_that_some_limit_has_gets_one(numbers, was):
     found = list(other_limits(numbers, was, 0.0, 1.0))

@@ -594,7 +594,7 @@ def rerank_failure(result):
         (lambda _query, texts: [-0.1] * len(texts), "cross gave the score -0.1; scores are numbers from 0 to 1"),
         (lambda _query, texts: [True] * len(texts), "cross gave the score True; scores are numbers from 0 to 1"),
         (lambda _query, texts: ["0.5"] * len(texts), "cross failed with TypeError"),
-        (lambda _query, _texts: 0.5, "cross failed with TypeError"),
+        (lambda _query, _texts: 0.5, "cross returned float instead of a list of scores"),
         (lambda _query, texts: [10**400] * len(texts), "cross failed with OverflowError"),
         (lambda _query, texts: (1 / len("") for _ in texts), "cross failed with ZeroDivisionError"),
     ],

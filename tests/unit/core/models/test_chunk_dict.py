@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import (
@@ -297,7 +297,6 @@ DICTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(DICTS)
 def test_reading_writing_and_reading_again_gives_the_same_chunk(given):
     chunk = chunk_from_dict(given)

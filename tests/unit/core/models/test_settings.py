@@ -9,6 +9,7 @@ from context_engine.core.models import (
     GROUPS,
     AuditSettings,
     AuthorityBoosts,
+    CacheSettings,
     CostSettings,
     DomainSettings,
     EffectiveSettings,
@@ -20,6 +21,7 @@ from context_engine.core.models import (
     SearchSettings,
     ServerSettings,
     Settings,
+    TelemetrySettings,
     group_of,
 )
 from context_engine.core.models.deployment_settings import DomainCostLimits
@@ -127,13 +129,15 @@ def test_the_two_weights_are_together_at_most_one():
 def test_each_key_is_in_one_group():
     keys = [key for group in GROUPS.values() for key in group.model_fields]
     assert sorted(keys) == sorted(Settings.model_fields)
+    assert not GROUPS.keys() & set(keys), "a file could not tell a group from a key of its name"
     assert [group_of(key) for key in ("mmr_lambda", "max_chunk_tokens", "source_concurrency", "reranker", "rrf_k")] == [
         *("search", "index", "limits", "models", "models")
     ]
     of_the_deployment = set(PrivacySettings.model_fields) - set(MaskedOutputs.model_fields)
     of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
     of_the_deployment |= set(CostSettings.model_fields) - set(DomainCostLimits.model_fields)
-    of_the_deployment |= set(ServerSettings.model_fields)
+    of_the_deployment |= set(TelemetrySettings.model_fields) | set(ServerSettings.model_fields)
+    of_the_deployment |= set(CacheSettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains
 

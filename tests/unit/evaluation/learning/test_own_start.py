@@ -88,6 +88,7 @@ def test_the_evidence_names_every_kind_and_what_was_held_aside(learnt: OwnStart)
     assert (told["measure"], told["before"], told["low"]) == ("AP@10", learnt.before, learnt.gain.low)
 
 
+@pytest.mark.slow
 def test_the_same_base_teaches_the_same(learnt: OwnStart):
     embedder = Leaning()
     again = learn_own(held(embedder), embedder)
@@ -131,6 +132,7 @@ def test_the_pairs_that_choose_report_and_teach_share_no_document():
     assert apart(documents)
 
 
+@pytest.mark.slow
 def test_of_a_single_document_they_share_no_passage():
     some = held(E)
     one = some._replace(chunks=[chunk._replace(document_id="SOP-1") for chunk in some.chunks])

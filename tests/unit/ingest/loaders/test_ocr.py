@@ -4,6 +4,7 @@ import io
 import shutil
 import sys
 import textwrap
+from functools import cache
 
 import fpdf
 import pypdfium2
@@ -13,6 +14,7 @@ from context_engine.core.models import IngestSettings, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument
 from context_engine.ingest.loaders import load
 
+_PAGE = (360, 200)  # points
 _HEAD = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n"
 
 
@@ -27,22 +29,26 @@ def _words(*paragraphs, confidence=91):
     return _HEAD + "1\t1\t0\t0\t0\t0\t0\t0\t9\t9\t-1\t\n" + "".join(rows)
 
 
-def _scan(*texts):
-    """Return a PDF of one picture for each text, or of the text itself if it begins with "typed: "."""
-    out = fpdf.FPDF(unit="pt", format="A4")
+@cache
+def _scan(*texts, scale=0.5):
+    """Return a PDF of one picture for each text, or of the text itself if it begins with "typed: ".
+
+    A `scale` of 3 is what a program can read.
+    """
+    out = fpdf.FPDF(unit="pt", format=_PAGE)
     for text in texts:
         out.add_page()
         out.set_font("helvetica", size=12)
         if text.startswith("typed: "):
             out.text(60, 100, text.removeprefix("typed: "))
             continue
-        page = fpdf.FPDF(unit="pt", format="A4")
+        page = fpdf.FPDF(unit="pt", format=_PAGE)
         page.add_page()
         page.set_font("helvetica", size=20)
         for number, line in enumerate(text.split("\n")):
             page.text(60, 120 + 30 * number, line)
         picture = io.BytesIO()
-        pypdfium2.PdfDocument(bytes(page.output()))[0].render(scale=3).to_pil().save(picture, "PNG")
+        pypdfium2.PdfDocument(bytes(page.output()))[0].render(scale=scale).to_pil().save(picture, "PNG")
         out.image(picture, 0, 0, out.w, out.h)
     return bytes(out.output())
 
@@ -66,7 +72,9 @@ def program(tmp_path, monkeypatch):
     def install(body, name="tesseract"):
         script = tmp_path / "bin" / name
         script.parent.mkdir(exist_ok=True)
-        head = f"#!{sys.executable}\nimport sys, time, pathlib\nimage, out = pathlib.Path(sys.argv[1]), sys.argv[2]\n"
+        head = (
+            f"#!{sys.executable} -S\nimport sys, time, pathlib\nimage, out = pathlib.Path(sys.argv[1]), sys.argv[2]\n"
+        )
         script.write_text(head + textwrap.dedent(body))
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
@@ -155,12 +163,15 @@ def test_languages_of_another_form_are_refused(languages):
         IngestSettings(ocr_languages=languages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tesseract", "ocrmypdf"])
 def test_the_programs_themselves(scanned, name):
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")
     loaded = scanned(
-        _scan("typed: Page one.", "The concentration limit\nis reviewed every year"), ocr=name, file_timeout_s=60
+        _scan("typed: Page one.", "The concentration limit\nis reviewed every year", scale=3),
+        ocr=name,
+        file_timeout_s=60,
     )
     assert isinstance(loaded, LoadedDocument)
     assert "[OCR" in loaded.text

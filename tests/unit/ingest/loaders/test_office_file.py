@@ -123,6 +123,7 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(command, folder,
     assert all(ended(int(pid)) for pid in note.read_text().split())
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_process_that_reads_even_if_that_is_killed(command, folder, tmp_path):
     note = tmp_path / "pids"
     command(
@@ -146,6 +147,7 @@ def test_it_ends_with_the_process_that_reads_even_if_that_is_killed(command, fol
     assert all(ended(int(pid)) for pid in note.read_text().split())
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_reader_does_not_bind_the_command(command, made, folder, tmp_path):
     note = tmp_path / "memory"
     command(

@@ -20,7 +20,7 @@ from context_engine.errors import CursorExpired
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query, next_part
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CHAIR, CLERK, as_, client_of, small_bank
 
 _ENTRIES = {name: f"select entry from {name} where entry is not null" for name in ("pending", "log")}

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from context_engine.rag import rerank
 from context_engine.service.deployment import Deployment
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CLERK, as_, client_of, small_bank
 
 QUERY = "report a loss event"

@@ -196,21 +196,21 @@ def shuffled(seed: int, share: float) -> list[int]:
 ORDERS = st.builds(shuffled, st.integers(0, 2**32), st.sampled_from([0.5, 0.5, 0.4, 0.6, 0.2, 0.8]))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(order=ORDERS)
 def test_two_runs_leave_each_document_once_whatever_the_order_of_their_calls(order: list[int]) -> None:
     check_race(order, {})
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(order=ORDERS)
 def test_two_runs_leave_each_document_once_in_hundreds_of_orders(order: list[int]) -> None:
     check_race(order, {})
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(order=ORDERS, kills=st.dictionaries(st.integers(0, 1), st.integers(1, 60), min_size=1))
 def test_what_two_runs_leave_that_are_killed_anywhere_the_next_one_mends(
     order: list[int], kills: dict[int, int]

@@ -427,6 +427,7 @@ def test_sixteen_connections_are_kept_open_between_searches(base: LocalBase, fol
     assert pool._idle == []
 
 
+@pytest.mark.slow
 def test_a_base_without_an_embedder_needs_no_numpy(folder: Path) -> None:
     """Everything is written, found and counted where it cannot be imported."""
     program = """

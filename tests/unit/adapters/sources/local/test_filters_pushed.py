@@ -131,7 +131,7 @@ FILTERS = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILTERS)
 def test_any_filter_finds_what_testing_every_row_finds(filled: LocalBase, wanted: Filter) -> None:
     assert found(filled, wanted) == expected(wanted)

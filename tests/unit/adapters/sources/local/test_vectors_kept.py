@@ -162,3 +162,14 @@ def test_a_base_of_the_version_before_keeps_floats(folder: Path) -> None:
             pass
         assert base.stats().vector_form == "float32" and base.verify().ok
         assert base.search("limit of book42", source_id="sop", top_k=1)[0].chunk_id == "42"
+
+
+def test_a_rebuild_reports_how_many_rows_it_has_embedded(folder: Path) -> None:
+    written(folder, FLOATS)
+    reports: list[tuple[int, int]] = []
+    with opened(folder, FLOATS) as base:
+        base.rebuild(lambda done, total: reports.append((done, total)))
+        assert reports == [], "every row has its vector"
+    with opened(folder, FLOATS, Counting(32)) as base:  # another model
+        base.rebuild(lambda done, total: reports.append((done, total)))
+    assert reports == [(90, 90)]

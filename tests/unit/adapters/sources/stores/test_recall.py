@@ -19,3 +19,11 @@ def test_one_search_in_fifty_is_measured() -> None:
     watch = RecallWatch()
     assert [watch.is_due(1) for _ in range(101)].count(True) == 3
     assert watch.is_due(2), "the first of each class"
+
+
+def test_the_lowest_is_that_of_the_worst_class() -> None:
+    watch = RecallWatch()
+    assert watch.lowest() is None
+    for class_key, recall in ((1, 0.9), (1, 1.0), (2, 0.97)):
+        watch.add(class_key, recall)
+    assert watch.lowest() == (0.9 + 1.0) / 2

@@ -258,6 +258,7 @@ def test_without_the_extra_the_way_to_install_it_is_said(
     assert "pip install 'dify-context-engine[audit]'" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["stats", "verify", "prune", "list"])
 def test_a_fresh_process_without_the_extra_says_how_to_install_it(command: str, tmp_path: Path) -> None:
     """No module of the ledger is imported yet, so a command must not import one before it looks for the extra."""

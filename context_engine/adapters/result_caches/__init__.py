@@ -1,0 +1,5 @@
+"""Stores of the cache of answers: in this process, and in Redis for several processes."""
+
+from context_engine.adapters.result_caches.memory import MemoryCache, TieredCache
+
+__all__ = ["MemoryCache", "TieredCache"]

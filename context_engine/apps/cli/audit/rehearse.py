@@ -1,0 +1,262 @@
+"""`audit rehearse`: ask the recorded questions against a draft, without touching what is in force."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
+from context_engine.apps.cli.audit.many import Selection, selected_searches, with_selection
+from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.context import with_acting
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
+from context_engine.errors import ContextEngineError
+
+if TYPE_CHECKING:
+    from context_engine.core.engine import Engine
+    from context_engine.core.models import SearchRequest
+    from context_engine.insight.rehearsal import RehearsedAnswer, ShownText
+
+SCHEMA_VERSION: Final = 1
+_MOST_LINES: Final = 20
+REHEARSE: Final = """\b
+Examples:
+  context-engine audit rehearse --manifest drafts/npa.yaml --since 2026-06-01 --domain NPA
+  context-engine audit rehearse --documents drafts/sops --domain NPA --sample 200 --seed 84417
+  context-engine audit rehearse --settings draft.json --since 2026-06-01 --json > rehearsal.json
+
+\b
+Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 usage or configuration.
+"""
+
+
+class _Rehearsal(NamedTuple):
+    """One question and its change; `problem` says why it could not be asked."""
+
+    search_id: str
+    time: str
+    domain: str
+    asker: str
+    change: str
+    answer: RehearsedAnswer | None
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        answer = self.answer
+        return {
+            "search_id": self.search_id,
+            "time": self.time,
+            "domain": self.domain,
+            "asker": self.asker,
+            "change": self.change,
+            "problem": self.problem or None,
+            "decisions": None if answer is None else list(answer.decisions),
+            "lost": [] if answer is None else [text._asdict() for text in answer.lost],
+            "gained": [] if answer is None else [text._asdict() for text in answer.gained],
+        }
+
+
+@click.command(epilog=REHEARSE)
+@click.option("--draft", "draft_dir", metavar="DIR", help="A whole configuration in place of the one in force.")
+@click.option(
+    "--manifest",
+    "manifests",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A manifest in place of the one of its domain; may be repeated.",
+)
+@click.option(
+    "--settings",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A JSON object of settings, above those of files, personas and domains.",
+)
+@click.option(
+    "--documents",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="A folder that is ingested into a copy of the base; needs --domain.",
+)
+@with_selection
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_acting
+@with_ledger
+def rehearse(
+    at: LedgerLocation,
+    draft_dir: str | None,
+    manifests: tuple[Path, ...],
+    settings: Path | None,
+    documents: Path | None,
+    selection: Selection,
+    as_json: bool,
+) -> None:
+    """Ask recorded questions again, today and under a draft, and tell which answers would change.
+
+    The draft is a configuration, a manifest, settings, or a folder of documents, which is ingested into a copy of the
+    base. Nothing in force is touched, and nothing is recorded. Of each question the table tells whether the decision
+    flips, texts are lost or gained, or only the order or the scores change. Questions are asked with the rights of the
+    principal who runs the command (--as), as of the day that they were asked for, else today.
+    """
+    if draft_dir is None and not manifests and settings is None and documents is None:
+        raise click.UsageError("Give a draft: --draft, --manifest, --settings or --documents.")
+    if documents is not None and selection.domain is None:
+        raise click.UsageError("--documents needs --domain: the domain whose sources take them.")
+    if selection.results is not None:
+        raise click.UsageError("--results is for replay and drift; a rehearsal writes --json.")
+    with opened_ledger(at) as opened, ExitStack() as stack:
+        engines = stack.enter_context(_engines(opened, at, draft_dir, manifests, settings, documents, selection.domain))
+        results = list(_rehearsed(opened, selection, *engines))
+    if as_json:
+        counts = Counter(result.change for result in results)
+        rows = [result.to_dict() for result in results]
+        print_json({"schema_version": SCHEMA_VERSION, "counts": dict(counts), "searches": rows})
+    else:
+        _print(results)
+    same = all(result.change == "same" for result in results)
+    click.get_current_context().exit(0 if same else DEGRADED)
+
+
+@contextmanager
+def _engines(
+    opened: OpenLedger,
+    at: LedgerLocation,
+    draft_dir: str | None,
+    manifests: tuple[Path, ...],
+    settings: Path | None,
+    documents: Path | None,
+    domain: str | None,
+) -> Iterator[tuple[Engine, Engine]]:
+    """Yield the engine in force and that of the draft; both record nothing."""
+    from context_engine.wiring.build import build_engine
+    from context_engine.wiring.draft import copied_data, draft_setup
+
+    context, location = opened.context, at.configuration
+    with ExitStack() as stack:
+        draft = stack.enter_context(
+            draft_setup(
+                context.setup,
+                config_dir=location.config_dir,
+                draft_dir=draft_dir,
+                manifests=manifests,
+                settings=settings,
+                stage=location.stage,
+            )
+        )
+        data_dir = context.data_dir
+        if documents is not None and domain is not None:
+            data_dir = stack.enter_context(copied_data(context.setup, context.setup.registry.domain(domain), data_dir))
+            _ingest(replace(context, setup=draft, data_dir=data_dir), at, documents, domain)
+        engines = [
+            build_engine(setup, data_dir=folder, recorded=False)
+            for setup, folder in ((context.setup, context.data_dir), (draft, data_dir))
+        ]
+        for engine in engines:
+            stack.callback(engine.close)
+        yield engines[0], engines[1]
+
+
+def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> None:
+    """Ingest a folder into the copy; the report goes to stderr."""
+    import sys
+
+    from context_engine.apps.cli.ingest import IngestCommand, ingest_once
+
+    adapters = {source.adapter for source in context.setup.registry.domain(domain).sources}
+    command = IngestCommand(
+        path=documents,
+        domain=domain,
+        to=next(iter(sorted(adapters))),
+        source_id=None,
+        prune=False,
+        allow_empty=False,
+        dry_run=False,
+        force=False,
+        repair=False,
+        jobs=0,
+        as_json=False,
+        write_ids=None,
+        location=at.configuration,
+    )
+    with redirect_stdout(sys.stderr):
+        ingest_once(context, command)
+
+
+def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[_Rehearsal]:
+    from context_engine.insight.rehearsal import rehearsed
+
+    rows = selected_searches(opened.ledger, selection)
+    with progress_bar("Asking …") as progress:
+        for number, row in enumerate(rows):
+            progress(number, len(rows), row.record_id)
+            asked = (row.record_id, row.time, row.domain or "", row.caller or "")
+            try:
+                request = _request(opened, row.record_id)
+                answer = rehearsed(now.search(request), draft.search(request))
+            except ContextEngineError as error:
+                yield _Rehearsal(*asked, "failed", None, str(error))
+            else:
+                yield _Rehearsal(*asked, str(answer.change), answer)
+
+
+def _request(opened: OpenLedger, record_id: str) -> SearchRequest:
+    """Return a recorded request, with the rights of the principal who runs the command.
+
+    Raises:
+        AuditError: the record or its question is gone.
+    """
+    from context_engine.audit.review.stored import find_record, recorded_result
+    from context_engine.errors import QueryNotRecorded
+
+    record = find_record(opened.ledger, record_id)
+    request = recorded_result(opened.ledger, record_id, record.entry, None).request
+    if request is None:
+        raise QueryNotRecorded(f"the question of {record_id} is not in its record")
+    return replace(request, principal=opened.context.principal, request_id=None, strict=False)
+
+
+def _print(results: list[_Rehearsal]) -> None:
+    if not results:
+        note("No search matches.")
+        return
+    askers: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    counts = Counter((result.domain, result.change) for result in results)
+    for result in results:
+        askers[result.domain, result.change].add(result.asker)
+    rows = [(*key, count, len(askers[key])) for key, count in sorted(counts.items(), key=lambda item: -item[1])]
+    show(out(), table(("domain", "change", ">answers", ">askers"), rows))
+    changed = [result for result in results if result.change not in ("same", "scores")]
+    for result in changed[:_MOST_LINES]:
+        show(out(), Text(clean(f"{result.search_id}  {_told(result)}"), "yellow"))
+    if len(changed) > _MOST_LINES:
+        note(f"and {len(changed) - _MOST_LINES} more; --json has them.")
+    note(f"{counted(len(results), 'question')} asked twice; nothing was changed or recorded")
+
+
+def _told(result: _Rehearsal) -> str:
+    answer = result.answer
+    if answer is None:
+        return f"failed: {result.problem}"
+    parts = [f"{answer.decisions[0]} becomes {answer.decisions[1]}"] if result.change == "decision" else []
+    parts += [f"loses {_names(answer.lost)}"] if answer.lost else []
+    parts += [f"gains {_names(answer.gained)}"] if answer.gained else []
+    return "; ".join(parts) or "the same texts in another order"
+
+
+def _names(texts: Iterable[ShownText]) -> str:
+    counts = Counter(map(_name, texts))
+    return ", ".join(name if count == 1 else f"{count} texts of {name}" for name, count in counts.items())
+
+
+def _name(text: ShownText) -> str:
+    version = f" v{text.document_version}" if text.document_version else ""
+    return f"{text.document_id}{version}" if text.document_id else f"{text.source_id}/{text.chunk_id}"

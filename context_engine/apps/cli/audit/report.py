@@ -1,0 +1,68 @@
+"""`audit report`: one case as a single file, to be read without the ledger and without a network."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.console import print_json, written
+from context_engine.apps.cli.context import CliContext
+from context_engine.audit.review.stored import find_record
+from context_engine.errors import MissingExtra
+from context_engine.service.records import OwnedRecord
+
+SCHEMA_VERSION: Final = 1
+
+REPORT: Final = """\b
+Examples:
+  context-engine audit report 019cad50-24a0-7afe-8262-0d28d32447a6 --html case.html
+  context-engine audit report 019cad50-24a0-7afe-8262-0d28d32447a6 --json | jq '.replay.identical'
+"""
+
+
+@click.command(epilog=REPORT)
+@click.argument("record_id", metavar="ID")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool) -> None:
+    """Write the case ID as one file: question, funnel, chunks, drops, sources, settings, integrity, answers, replay.
+
+    The page loads nothing and runs nothing. It holds the question and the texts that the ledger still has: keep it as
+    you keep the ledger. ID is the id of a search, an answer or another record of 'audit list'.
+    """
+    if page is None and not as_json:
+        raise click.UsageError("Give --html FILE or --json.")
+    if not all(map(find_spec, ("fastapi", "jinja2"))):
+        raise MissingExtra("the report of a case", "server")
+    with opened_ledger(at) as opened:
+        ledger, context = opened.ledger, opened.context
+        found = find_record(ledger, record_id)
+        record = OwnedRecord(ledger, record_id, found.entry, found.index)
+        values = _values(record, context)
+        if page is not None:
+            from context_engine.apps.web.rendering import Page, standalone_page
+
+            written(page, standalone_page(Page("review/case.html", values), demo=context.demo))
+        if as_json:
+            replay = None if values["finding"] is None else values["finding"].replay
+            told = {**values["case"].to_dict(), "replay": None if replay is None else replay.to_dict()}
+            print_json({"schema_version": SCHEMA_VERSION, **told})
+        say_unproved([NO_KEY] if ledger.keyring is None else [])
+
+
+def _values(record: OwnedRecord, context: CliContext) -> dict[str, Any]:
+    """Return what the template of a case reads, with the result of a replay if the record has one."""
+    from context_engine.apps.web.review.again import Now
+    from context_engine.apps.web.review.case import case_of
+    from context_engine.apps.web.review.checks import replay_finding
+    from context_engine.apps.web.review.pages import case_values
+
+    case = case_of(record, operator=True, mask=context.setup.mask(), demo=context.demo)
+    now = Now(setup=context.setup, data_dir=context.data_dir)
+    finding = replay_finding(record, now) if case.replayable else None
+    return {**case_values(case, record), "finding": finding, "replayed": None}

@@ -1,0 +1,178 @@
+"""`context-engine completion`, and the completions themselves.
+
+A completion must come at once, so it imports no command: the commands and their options are read from `commands.json`,
+which `.ci/reference.py` writes, and the names of domains, personas and sources from the files of the configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+)
+
+from context_engine.apps.cli.names import configured_names
+
+_HERE: Final = Path(__file__).resolve().parent
+_VARIABLE: Final = "_CONTEXT_ENGINE_COMPLETE"
+_NAMED: Final = {"--domain": "domain", "--persona": "persona", "--source": "source"}
+_METAVARS: Final = {"FILE": "file", "FILES": "file", "PATH": "file", "PATHS": "file", "DIR": "dir", "FOLDER": "dir"}
+_PLACES: Final = ("file", "dir")
+Command = Mapping[str, Any]
+
+
+class _Complete(ShellComplete):
+    """Completes from `commands.json`; another base class knows the shell."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return completions(args, incomplete)
+
+
+class _Bash(_Complete, BashComplete):
+    def source(self) -> str:
+        return ShellComplete.source(self)  # click's own would start a bash to ask for its version
+
+
+class _Zsh(_Complete, ZshComplete):
+    pass
+
+
+class _Fish(_Complete, FishComplete):
+    pass
+
+
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+
+
+def complete_in_shells() -> None:
+    """Let the scripts that `completion` prints complete from `commands.json`."""
+    for name, shell in _SHELLS.items():
+        add_completion_class(shell, name)
+
+
+_EPILOG: Final = """\b
+Once for each user:
+  context-engine completion bash > ~/.local/share/bash-completion/completions/context-engine
+  context-engine completion zsh > "${fpath[1]}/_context-engine"
+  context-engine completion fish > ~/.config/fish/completions/context-engine.fish
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("shell", type=click.Choice(sorted(_SHELLS)))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in SHELL.
+
+    Options are completed too, and the names of domains, personas and sources.
+    """
+    from context_engine.apps.cli import main
+
+    click.echo(_SHELLS[shell](main, {}, "context-engine", _VARIABLE).source())
+
+
+@cache
+def _commands() -> Command:
+    tree: Command = json.loads((_HERE / "commands.json").read_text("utf-8"))
+    return tree
+
+
+def completions(words: Sequence[str], incomplete: str) -> list[CompletionItem]:
+    """Return what a word may be completed to.
+
+    Args:
+        words: those before it, without the program's name.
+        incomplete: its beginning, possibly empty.
+    """
+    command, given, kind = _reached(words)
+    if kind is None and incomplete.startswith("--") and "=" in incomplete:
+        option, _, start = incomplete.partition("=")
+        values = _values(command["options"].get(option), start, given)
+        return [item if item.type in _PLACES else CompletionItem(f"{option}={item.value}") for item in values]
+    if kind is not None:
+        return _values(kind, incomplete.removeprefix("="), given)
+    if incomplete.startswith("-"):
+        return [CompletionItem(option) for option in command["options"] if option.startswith(incomplete)]
+    if command["commands"]:
+        known = command["commands"].items()
+        return [CompletionItem(name, help=row["help"]) for name, row in known if name.startswith(incomplete)]
+    return _values(command["argument"], incomplete, given)
+
+
+def _reached(words: Sequence[str]) -> tuple[Command, dict[str, str], Any]:
+    """Return the command that words lead to, the options given with values, and what the next word is the value of.
+
+    The latter is None if an option, a command or an argument comes next.
+    """
+    command, given = _commands(), {}
+    option = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        if option and word == "=":  # a word of its own in bash
+            continue
+        if option:
+            given[option], option = word, ""
+        elif equals:
+            given[name] = value
+        elif command["options"].get(word) is not None:
+            option = word
+        elif word in command["commands"]:
+            command = command["commands"][word]
+    return command, given, command["options"].get(option)
+
+
+def _values(kind: Any, start: str, given: Mapping[str, str]) -> list[CompletionItem]:
+    if kind in _PLACES:
+        return [CompletionItem(start, type=kind)]
+    values = kind if isinstance(kind, list) else ()
+    if kind in _NAMED.values():
+        domain = given.get("--domain", given.get("-d"))
+        values = configured_names(kind, given.get("--config-dir"), domain)
+    return [CompletionItem(value) for value in values if value.startswith(start)]
+
+
+def command_tree(command: click.Command) -> dict[str, Any]:
+    """Return a command for `commands.json`: its options with what their values are, its argument and its commands.
+
+    The kind of a value is a list of choices, "file", "dir", "domain", "persona", "source", "" for any text, or None for
+    a flag.
+    """
+    context = click.Context(command)
+    commands = command.commands if isinstance(command, click.Group) else {}
+    helps = getattr(command, "short_helps", {})
+    arguments = [param for param in command.get_params(context) if isinstance(param, click.Argument)]
+    return {
+        "options": dict(sorted(_options(command, context))),
+        "argument": _kind_of(arguments[-1]) if arguments else "",
+        "commands": {
+            name: {"help": helps.get(name) or child.get_short_help_str(100), **command_tree(child)}
+            for name, child in sorted(commands.items())
+        },
+    }
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, Any]]:
+    for param in command.get_params(context):
+        if isinstance(param, click.Option) and not param.hidden:
+            kind = None if param.is_flag or param.count else _kind_of(param)
+            for option in (*param.opts, *param.secondary_opts):
+                yield option, kind
+
+
+def _kind_of(param: click.Parameter) -> Any:
+    if isinstance(param.type, click.Choice):
+        return [str(choice) for choice in param.type.choices]
+    if isinstance(param.type, click.Path):
+        return "file" if param.type.file_okay else "dir"
+    named = next((kind for option, kind in _NAMED.items() if option in param.opts), None)
+    return named or _METAVARS.get((param.metavar or param.name or "").upper().strip("[]. "), "")

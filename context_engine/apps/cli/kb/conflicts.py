@@ -1,0 +1,243 @@
+"""`kb conflicts`: documents of a domain that contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.console import note, out, outcome, print_json, show
+from context_engine.apps.cli.context import (
+    CliContext,
+    ConfigLocation,
+    only_domain,
+    open_context,
+    os_user,
+    with_domain,
+    with_location,
+)
+from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
+from context_engine.apps.web.naming import chunk_name
+from context_engine.errors import AuditError, InvalidRequest, nearest
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from context_engine.insight.radar import RadarFinding, RadarPassage, RadarReport, RadarSide
+    from context_engine.insight.settled import Settled
+
+SCHEMA_VERSION: Final = 1
+CONFLICTS: Final = """\b
+Examples:
+  context-engine kb conflicts --domain NPA
+  context-engine kb conflicts --domain NPA --since 2026-06-01 --json > conflicts.json
+  context-engine kb conflicts --domain NPA --settle 7396013a44ba --reason "FCAA-N659 is for other banks"
+
+\b
+Exit code: 0 none that is not settled, 1 there is one, 2 usage or configuration.
+"""
+
+
+@click.command(epilog=CONFLICTS)
+@with_domain("The domain whose documents are compared")
+@click.option("--since", type=Moment(), help="Only where a side was fetched or came into force since then.")
+@click.option("--parallel", is_flag=True, help="Also differences of parallel documents, such as two desks' mandates.")
+@click.option("--all", "everything", is_flag=True, help="Also settled ones.")
+@click.option("--settle", metavar="ID", help="Settle a contradiction; needs --reason.")
+@click.option("--reason", metavar="TEXT", help="With --settle: why it is none, or what will be done.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def conflicts(
+    location: ConfigLocation,
+    domain: str | None,
+    since: datetime | None,
+    parallel: bool,
+    everything: bool,
+    settle: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """List documents that contradict each other: the same rule with another value, date, modal, negation or bound.
+
+    Sentences and table cells of the documents in force are compared, across sources and tiers. Each finding says which
+    side has less authority, and how many recorded answers showed either. A settled one is kept with reason and name.
+    """
+    from context_engine.insight.radar import radar
+    from context_engine.insight.settled import FILE, settled_conflicts
+
+    if (settle is None) != (reason is None):
+        raise click.UsageError("Give --settle and --reason together.")
+    context = open_context(location, domain=domain, one_domain=True, operator=True)
+    name = only_domain(context.setup.registry, domain)
+    passages, unread = _passages(context, name)
+    report = radar(passages, datetime.now(UTC).date())
+    file = Path(context.data_dir) / FILE
+    if settle is not None and reason is not None:
+        _settle(file, report, settle, reason)
+        return
+    settled = settled_conflicts(file)
+    wanted = [
+        finding
+        for finding in report.findings
+        if (parallel or not finding.parallel) and (since is None or _is_newer(finding, since.date()))
+    ]
+    unsettled = [finding for finding in wanted if finding.finding_id not in settled]
+    shown = wanted if everything else unsettled
+    answers = _answers(context, shown)
+    if as_json:
+        rows = [_row(finding, answers, settled.get(finding.finding_id)) for finding in shown]
+        counts = {"passages": report.passages, "statements": report.statements, "not_in_force": report.not_in_force}
+        print_json({"schema_version": SCHEMA_VERSION, "domain": name, **counts, "unread": unread, "findings": rows})
+    else:
+        _print(shown, answers, settled)
+        _summary(report, wanted, unsettled, unread)
+    click.get_current_context().exit(FAILURE if unsettled else 0)
+
+
+def _passages(context: CliContext, domain: str) -> tuple[list[RadarPassage], list[str]]:
+    """Return the passages of a domain, and the sources that cannot list theirs."""
+    from context_engine.core.policy.trust import effective_authority
+    from context_engine.insight.radar import RadarPassage
+    from context_engine.wiring.examine import listed_chunks
+
+    spec = context.setup.registry.domain(domain)
+    passages, unread = list[RadarPassage](), list[str]()
+    for source in spec.sources:
+        with listed_chunks(context.setup, context.data_dir, spec, source) as chunks:
+            if chunks is None:
+                unread.append(source.id)
+            else:
+                passages += [
+                    RadarPassage(source.id, effective_authority(chunk, source).tier, chunk) for chunk in chunks
+                ]
+    return passages, unread
+
+
+def _settle(file: Path, report: RadarReport, finding_id: str, reason: str) -> None:
+    from context_engine.insight.settled import settle
+
+    known = [finding.finding_id for finding in report.findings]
+    if finding_id not in known:
+        raise InvalidRequest(f"there is no contradiction {finding_id!r} now.{nearest(finding_id, known)}")
+    entry = settle(file, finding_id, reason=reason, by=os_user(), now=datetime.now(UTC))
+    outcome("settled", f"{entry.finding_id} by {entry.by}: {entry.reason}")
+
+
+def _is_newer(finding: RadarFinding, since: date) -> bool:
+    return any(
+        (chunk.fetched_at is not None and chunk.fetched_at.date() >= since)
+        or (chunk.effective_from is not None and chunk.effective_from >= since)
+        for chunk in (finding.first.chunk, finding.second.chunk)
+    )
+
+
+def _answers(context: CliContext, findings: Sequence[RadarFinding]) -> Mapping[str, int] | None:
+    """Return by finding id how many recorded answers showed one of the sides; None if there is no ledger."""
+    from context_engine.audit.ledger.look_up import MentionCriteria
+    from context_engine.wiring.audit import open_ledger
+
+    try:
+        ledger = open_ledger(context.setup, context.data_dir, create=False)
+    except AuditError:
+        return None
+    try:
+        ledger.integrate()
+
+        def showing(side: RadarSide) -> Iterator[int]:
+            wanted = MentionCriteria(source_id=side.source_id, chunk_id=side.chunk.chunk_id, fates=("returned",))
+            return (mention.record.index for mention in ledger.mentions(wanted))
+
+        return {finding.finding_id: len({*showing(finding.first), *showing(finding.second)}) for finding in findings}
+    finally:
+        ledger.close()
+
+
+def _row(finding: RadarFinding, answers: Mapping[str, int] | None, settled: Settled | None) -> dict[str, Any]:
+    return {
+        "id": finding.finding_id,
+        "first": _side_row(finding.first),
+        "second": _side_row(finding.second),
+        "differences": [difference._asdict() for difference in finding.differences],
+        "yields": finding.yields,
+        "parallel": finding.parallel,
+        "answers_that_showed_it": None if answers is None else answers[finding.finding_id],
+        "settled": None if settled is None else {"reason": settled.reason, "by": settled.by, "at": settled.at},
+    }
+
+
+def _side_row(side: RadarSide) -> dict[str, Any]:
+    chunk = side.chunk
+    return {
+        "source_id": side.source_id,
+        "authority_tier": side.tier,
+        "document_id": chunk.document_id,
+        "document_version": chunk.document_version,
+        "title": chunk.title,
+        "heading_path": list(chunk.heading_path),
+        "chunk_id": chunk.chunk_id,
+        "path": chunk.path,
+        "page": chunk.page,
+        "effective_from": side.effective_from,
+        "text": side.text,
+        "start": side.start,
+        "end": side.end,
+        "places": side.places,
+    }
+
+
+def _print(findings: Sequence[RadarFinding], answers: Mapping[str, int] | None, settled: Mapping[str, Settled]) -> None:
+    from rich.text import Text
+
+    console = out()
+    for finding in findings:
+        what = "; ".join(f"{each.code}: {each.first or '-'} / {each.second or '-'}" for each in finding.differences)
+        head = Text(finding.finding_id, "bold").append(f"  {clean(what)}", "yellow")
+        if answers is not None:
+            head.append(f"  shown in {counted(answers[finding.finding_id], 'answer')}", "dim")
+        show(console, head)
+        for place, side in enumerate((finding.first, finding.second)):
+            words = [clean(each[place + 1]) for each in finding.differences]
+            show(console, _side_text(side, words, yields=finding.yields == ("first", "second")[place]))
+        if entry := settled.get(finding.finding_id):
+            show(console, Text(clean(f"  settled by {entry.by} on {entry.at[:10]}: {entry.reason}"), "dim"))
+        console.print()
+
+
+def _side_text(side: RadarSide, words: Sequence[str], *, yields: bool) -> Text:
+    """Return a side in one paragraph, the words that differ marked."""
+    from rich.text import Text
+
+    dates = f", in force from {side.effective_from}" if side.effective_from else ""
+    others = f", and in {counted(side.places - 1, 'other passage')}" if side.places > 1 else ""
+    less = ", less authority" if yields else ""
+    text = Text(f"  {chunk_name(side.chunk, side.chunk.chunk_id)}", "cyan")
+    text.append(f" (tier {side.tier}{dates}{less}{others})\n", "dim")
+    text.append(f"    {clean(' '.join(side.text.split()))}")
+    for word in filter(None, words):
+        text.highlight_regex(rf"(?i)\b{re.escape(word.removeprefix('not '))}", "bold yellow")
+    return text
+
+
+def _summary(
+    report: RadarReport, wanted: Sequence[RadarFinding], unsettled: Sequence[RadarFinding], unread: Sequence[str]
+) -> None:
+    kinds = Counter(finding.differences[0].code for finding in unsettled)
+    by_kind = f" ({', '.join(f'{kind} {count}' for kind, count in kinds.most_common())})" if kinds else ""
+    compared = f"{counted(report.passages, 'passage')}, {counted(report.statements, 'statement')} compared"
+    note(f"{counted(len(unsettled), 'contradiction')}{by_kind}; {compared}")
+    if settled := len(wanted) - len(unsettled):
+        note(f"{settled} settled: --all shows them")
+    if hidden := sum(finding.parallel for finding in report.findings) - sum(finding.parallel for finding in wanted):
+        note(f"{counted(hidden, 'difference')} between parallel documents: --parallel shows them")
+    if report.not_in_force:
+        note(f"{counted(report.not_in_force, 'passage')} not in force today, left out")
+    if unread:
+        note(f"not compared, because their passages cannot be listed: {', '.join(unread)}", style="yellow")

@@ -1,0 +1,179 @@
+"""The addresses of the review pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Request, Response
+
+from context_engine.apps.server.service import service_of
+from context_engine.apps.web.addresses import document_address, search_address
+from context_engine.apps.web.funnel import funnel_bars
+from context_engine.apps.web.rendering import Page, html_response, respond
+from context_engine.apps.web.review.case import Case, case_of, standing_of
+from context_engine.apps.web.review.checks import Finding, drift_now, replay_now, why_now
+from context_engine.apps.web.review.documents import document_of
+from context_engine.apps.web.review.integrity import integrity_of
+from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
+from context_engine.apps.web.review.state import Reviewed, Reviews
+from context_engine.audit.review.overview import EXCEPTIONS
+from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
+from context_engine.service.callers import Authenticated
+from context_engine.service.deployment import Deployment
+from context_engine.service.records import OwnedRecord, find_owned, proof_of_record
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+router = APIRouter(prefix="/review", include_in_schema=False)
+Check = Callable[[Deployment, Authenticated, OwnedRecord, Reviewed], Finding]
+_ACTIVE: Final = {"active": "review"}
+_NOT_RECORDED: Final = "Searches are not recorded here: the operator can set audit_mode."
+_NOTHING_YET: Final = "Nothing is recorded yet: the first search with recording switched on creates the ledger."
+
+
+@router.get("")
+async def review_page(request: Request) -> Response:
+    """Show the recorded searches and answers, newest first."""
+    query = dict(request.query_params)
+    wanted = query.get("id", "").strip()
+    if wanted:
+        return html_response("", 303, {"Location": f"/review/{quote(wanted[:200], safe='')}"})
+    return await respond(request, lambda deployment, caller: _list(_reviews(request), deployment, caller, query))
+
+
+def _list(reviews: Reviews, deployment: Deployment, caller: Authenticated, query: Mapping[str, str]) -> Page:
+    filters = Filters.of(query)
+    common = {**_ACTIVE, "filters": filters, "exceptions": {**EXCEPTIONS, DIFFERS: "Replay differs"}}
+    common |= {"kinds": KINDS, "decisions": DECISIONS, "domains": deployment.known_to(caller.principal).names}
+    if caller.operator:
+        common["domains"] = deployment.setup.registry.names
+    try:
+        ledger = deployment.ledger.opened()
+    except AuditOff:
+        return Page("review/list.html", {**common, "list": None, "nothing": _NOT_RECORDED})
+    if ledger is None:
+        return Page("review/list.html", {**common, "list": None, "nothing": _NOTHING_YET})
+    mask = deployment.engine.mask if deployment.settings.mask_contexts else None
+    reader = None if caller.operator else caller.principal.id or ""
+    shown = listing(ledger, reviews.of(ledger), filters, reader=reader, mask=mask)
+    return Page("review/list.html", {**common, "list": shown, "nothing": ""})
+
+
+@router.get("/integrity")
+async def integrity_page(request: Request) -> Response:
+    """Show whether the log is as it was written; for operators."""
+    return await respond(request, lambda deployment, caller: _integrity(_reviews(request), deployment, caller))
+
+
+@router.post("/integrity/verify")
+async def verify_ledger(request: Request) -> Response:
+    """Start a verification in the background, and show the page again."""
+
+    def work(deployment: Deployment, caller: Authenticated) -> None:
+        ledger = _ledger_for_operator(deployment, caller)
+        _reviews(request).of(ledger).verify.start(ledger)
+
+    await service_of(request).call(request, work)
+    return html_response("", 303, {"Location": "/review/integrity"})
+
+
+def _integrity(reviews: Reviews, deployment: Deployment, caller: Authenticated) -> Page:
+    ledger = _ledger_for_operator(deployment, caller)
+    facts = integrity_of(ledger, deployment.setup)
+    return Page("review/integrity.html", {**_ACTIVE, "facts": facts, "run": reviews.of(ledger).verify})
+
+
+def _ledger_for_operator(deployment: Deployment, caller: Authenticated) -> Ledger:
+    if not caller.operator:
+        raise NotPermitted("the integrity of the log concerns every caller's records: it is for operators")
+    ledger = deployment.ledger.opened()
+    if ledger is None:
+        raise RecordNotFound(_NOTHING_YET)
+    return ledger
+
+
+@router.get("/documents/{domain}/{source}/{document:path}")
+async def document_page(request: Request, domain: str, source: str, document: str) -> Response:
+    """Show who saw a document, when, and in which versions."""
+    version = request.query_params.get("version", "")
+
+    def work(deployment: Deployment, caller: Authenticated) -> Page:
+        ledger = deployment.ledger.opened()
+        if ledger is None:
+            raise RecordNotFound(_NOTHING_YET)
+        reader = None if caller.operator else caller.principal.id or ""
+        seen = document_of(ledger, domain, source, document, version, reader=reader)
+        return Page("review/document.html", {**_ACTIVE, "seen": seen})
+
+    return await respond(request, work)
+
+
+@router.get("/{record_id}/proof")
+async def proof_file(request: Request, record_id: str) -> Response:
+    """Return the proof that a record stands in the log, as a file."""
+    text = await service_of(request).call(
+        request, lambda deployment, caller: proof_of_record(deployment, caller, record_id)
+    )
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(record_id, safe='')}.proof"}
+    return Response(text, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+@router.get("/{record_id}")
+async def case_page(request: Request, record_id: str) -> Response:
+    """Show one case, rebuilt from its record."""
+    return await respond(
+        request, lambda deployment, caller: _case(_reviews(request), deployment, caller, record_id, None)
+    )
+
+
+@router.post("/{record_id}/replay")
+async def replay_case(request: Request, record_id: str) -> Response:
+    """Compute the case again from its record alone, and show whether it is the same."""
+    return await _checked(request, record_id, replay_now)
+
+
+@router.post("/{record_id}/drift")
+async def drift_of_case(request: Request, record_id: str) -> Response:
+    """Compare the chunks that were shown with their sources now."""
+    return await _checked(request, record_id, drift_now)
+
+
+@router.post("/{record_id}/why")
+async def why_in_case(request: Request, record_id: str) -> Response:
+    """Tell why a chunk was shown or not."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+    chunk = fields.get("chunk", [""])[-1].strip()  # a button of a row comes after the field
+    return await _checked(
+        request,
+        record_id,
+        lambda deployment, caller, record, _reviewed: why_now(deployment, caller, record, chunk),
+    )
+
+
+async def _checked(request: Request, record_id: str, check: Check) -> Response:
+    return await respond(
+        request, lambda deployment, caller: _case(_reviews(request), deployment, caller, record_id, check)
+    )
+
+
+def _case(reviews: Reviews, deployment: Deployment, caller: Authenticated, record_id: str, check: Check | None) -> Page:
+    record = find_owned(deployment, caller, record_id)
+    reviewed = reviews.of(record.ledger)
+    finding = None if check is None else check(deployment, caller, record, reviewed)
+    case = case_of(record, operator=caller.operator, mask=deployment.engine.mask, demo=deployment.demo)
+    replayed = None if record.index is None else reviewed.replays.get(record.index)
+    return Page("review/case.html", {**_ACTIVE, **case_values(case, record), "finding": finding, "replayed": replayed})
+
+
+def case_values(case: Case, record: OwnedRecord) -> dict[str, Any]:
+    """Return what the template of a case reads, without the results of checks."""
+    links = {"document_address": document_address, "search_address": search_address}
+    return {"case": case, "standing": standing_of(record), "funnel": funnel_bars(case.stages), **links}
+
+
+def _reviews(request: Request) -> Reviews:
+    reviews: Reviews = request.app.state.site.reviews
+    return reviews

@@ -1,0 +1,1 @@
+"""What the knowledge and its record say about themselves: contradictions between documents."""

@@ -1,0 +1,194 @@
+"""Coverage and gaps: what is asked and not answered, answered by weak sources alone, never shown, or shown too old."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.text import STOP_WORDS, terms
+from context_engine.insight.alike import alike_pairs
+
+_WEAK_TIER: Final = 4
+_ALIKE: Final = 0.5
+"""Share of the longer question's words that two questions about one subject have in common."""
+
+_MOST_NEAREST: Final = 3
+_UNANSWERED: Final = frozenset(("no_match", "out_of_scope", "incomplete"))
+
+
+class DocumentName(NamedTuple):
+    """A document of a source; version "" if it has none."""
+
+    source_id: str
+    document_id: str
+    version: str = ""
+
+
+class ShownDocument(NamedTuple):
+    """A document that an answer showed, with its tier, and whether it was past its lifetime."""
+
+    name: DocumentName
+    tier: int
+    expired: bool
+
+
+class AskedQuestion(NamedTuple):
+    """A recorded search.
+
+    Attributes:
+        question: None if it was not kept, or was erased.
+        asker: pseudonym; "" if unknown.
+        shown: documents of the answer.
+        nearest: documents of candidates that were not shown, best first.
+    """
+
+    search_id: str
+    time: str
+    asker: str
+    question: str | None
+    decision: str
+    shown: tuple[ShownDocument, ...]
+    nearest: tuple[DocumentName, ...]
+
+
+class QuestionGroup(NamedTuple):
+    """Questions about one subject.
+
+    Attributes:
+        question: the one asked most often.
+        searches, askers: how many.
+        last: when it was asked last, ISO 8601.
+        documents: nearest to an unanswered question, or shown for a weakly answered one; most frequent first.
+        search_ids: of every search.
+    """
+
+    question: str
+    searches: int
+    askers: int
+    last: str
+    documents: tuple[DocumentName, ...]
+    search_ids: tuple[str, ...]
+
+
+class StaleDocument(NamedTuple):
+    """A document past its lifetime, with the number of answers that showed it."""
+
+    name: DocumentName
+    answers: int
+
+
+class Gaps(NamedTuple):
+    """The gaps of a domain.
+
+    Attributes:
+        unanswered: subjects that were asked and not answered, the most frequent first.
+        weak: subjects that only tiers 4 and 5 answered.
+        never_shown: documents that no answer showed.
+        stale: documents past their lifetime that were shown, the most frequent first.
+        searches: how many were read; `unread`: those whose question is gone.
+    """
+
+    unanswered: tuple[QuestionGroup, ...]
+    weak: tuple[QuestionGroup, ...]
+    never_shown: tuple[DocumentName, ...]
+    stale: tuple[StaleDocument, ...]
+    searches: int
+    unread: int
+
+
+def gaps(asked: Iterable[AskedQuestion], documents: Iterable[DocumentName]) -> Gaps:
+    """Return the gaps that recorded searches show.
+
+    Args:
+        asked: the searches of one domain and period.
+        documents: those that the domain holds now.
+    """
+    searches = list(asked)
+    unanswered = [search for search in searches if search.decision in _UNANSWERED]
+    weak = [
+        search
+        for search in searches
+        if search.decision == "answered" and search.shown and min(each.tier for each in search.shown) >= _WEAK_TIER
+    ]
+    shown = {(each.name.source_id, each.name.document_id) for search in searches for each in search.shown}
+    stale = Counter(name for search in searches for name in {each.name for each in search.shown if each.expired})
+    return Gaps(
+        tuple(_groups(unanswered, lambda search: search.nearest)),
+        tuple(_groups(weak, lambda search: tuple(dict.fromkeys(each.name for each in search.shown)))),
+        tuple(sorted({name for name in documents if (name.source_id, name.document_id) not in shown})),
+        tuple(StaleDocument(name, count) for name, count in stale.most_common()),
+        len(searches),
+        sum(search.question is None for search in searches),
+    )
+
+
+def asked_question(account: Mapping[str, Any]) -> AskedQuestion:
+    """Return a recorded search from its published account."""
+    entry, question = account["entry"], account["question"]
+    shown = tuple(
+        ShownDocument(
+            DocumentName(chunk["source"], chunk.get("document") or chunk["chunk"], chunk.get("version") or ""),
+            int(chunk.get("tier") or _WEAK_TIER),
+            "expired" in chunk.get("flags", ()),
+        )
+        for chunk in entry["chunks"]
+    )
+    left = [fate for fate in account["fates"] if fate.get("outcome") != "returned"]
+    names = (
+        DocumentName(fate["source_id"], fate.get("document_id") or fate["chunk_id"], fate.get("document_version") or "")
+        for fate in left
+    )
+    return AskedQuestion(
+        search_id=entry["id"],
+        time=entry["time"],
+        asker=(entry.get("caller") or {}).get("pseudonym") or "",
+        question=None if question is None else question["result"]["query"],
+        decision=entry.get("decision") or "",
+        shown=shown,
+        nearest=tuple(dict.fromkeys(names))[:_MOST_NEAREST],
+    )
+
+
+def _groups(
+    searches: Sequence[AskedQuestion], documents: Callable[[AskedQuestion], Iterable[DocumentName]]
+) -> Iterator[QuestionGroup]:
+    """Yield the groups of questions that share most of their words, the most frequent first."""
+    known = [search for search in searches if search.question is not None]
+    members: defaultdict[int, list[AskedQuestion]] = defaultdict(list)
+    for root, search in zip(_joined([_words(search.question or "") for search in known]), known, strict=True):
+        members[root].append(search)
+    for group in sorted(members.values(), key=lambda group: (-len(group), group[0].time)):
+        questions = Counter(search.question for search in group)
+        near = Counter(name for search in group for name in documents(search))
+        yield QuestionGroup(
+            question=questions.most_common(1)[0][0] or "",
+            searches=len(group),
+            askers=len({search.asker for search in group}),
+            last=max(search.time for search in group),
+            documents=tuple(name for name, _ in near.most_common(_MOST_NEAREST)),
+            search_ids=tuple(search.search_id for search in group),
+        )
+
+
+def _joined(sets: Sequence[frozenset[str]]) -> list[int]:
+    """Return the group of each set: sets that are alike, or equal, or alike to one that is, are one group."""
+    root = list(range(len(sets)))
+
+    def find(index: int) -> int:
+        while root[index] != index:
+            root[index] = index = root[root[index]]
+        return index
+
+    first: dict[frozenset[str], int] = {}
+    for index, words in enumerate(sets):
+        root[index] = first.setdefault(words, index)
+    different = list(first)
+    for index, other in alike_pairs(different, _ALIKE):
+        low, high = sorted((find(first[different[index]]), find(first[different[other]])))
+        root[high] = low
+    return [find(index) for index in range(len(sets))]
+
+
+def _words(question: str) -> frozenset[str]:
+    return frozenset(terms(question)) - STOP_WORDS

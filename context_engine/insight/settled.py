@@ -1,0 +1,69 @@
+"""Contradictions that somebody has looked at and settled, with reason and name: one line of JSON each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from context_engine.errors import ConfigError
+
+FILE: Final = "settled-conflicts.jsonl"
+"""Name of the file in the data folder."""
+
+
+class Settled(NamedTuple):
+    """A settled contradiction.
+
+    Attributes:
+        reason: why it is none, or what will be done.
+        by: who settled it.
+        at: when, ISO 8601 in UTC.
+    """
+
+    finding_id: str
+    reason: str
+    by: str
+    at: str
+
+
+def settled_conflicts(file: Path) -> Mapping[str, Settled]:
+    """Return the settled contradictions of a file by their ids, the last line of each; none without the file.
+
+    Raises:
+        ConfigError: a line cannot be read.
+    """
+    out: dict[str, Settled] = {}
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return out
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read ({type(error).__name__})", file=str(file)) from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            entry = Settled(*(row[name] for name in Settled._fields))
+        except (ValueError, KeyError, TypeError):
+            problem = f"line {number} is no settled contradiction: it needs {', '.join(Settled._fields)}"
+            raise ConfigError(problem, file=str(file)) from None
+        out[entry.finding_id] = entry
+    return out
+
+
+def settle(file: Path, finding_id: str, *, reason: str, by: str, now: datetime) -> Settled:
+    """Add a line for a contradiction.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    entry = Settled(finding_id, reason, by, now.isoformat(timespec="seconds"))
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be written ({error.strerror})", file=str(file)) from None
+    return entry
