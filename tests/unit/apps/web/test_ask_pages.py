@@ -23,7 +23,7 @@ from context_engine.errors import AuditError
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judging import ANSWERS, PASSAGES
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, Tokens, as_, small_bank
 
 QUESTION = "Within how many hours must a loss event be reported?"

@@ -25,7 +25,7 @@ from context_engine.core.models import Principal
 from context_engine.errors import InvalidRequest
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.records import find_owned
-from context_engine.wiring.audit import close_writers
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.apps.web.test_hostile_texts import PAYLOADS, problems
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, DOCUMENTS, Tokens, as_, caller, searched, small_bank
 
