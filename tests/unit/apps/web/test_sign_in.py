@@ -26,14 +26,14 @@ CALLBACK = "https://search.bank.example/sign-in/callback"
 
 
 def client_of(site: WebSite, service: Any = None) -> TestClient:
-    """A browser at a service whose page `/review` says who is signed in, and whose `/judgements` takes forms."""
+    """A browser at a service whose page `/answers/who` says who is signed in, and whose `/answers/kept` takes forms."""
     app = create_app(service or small_service(), site)
 
-    @app.get("/review")
+    @app.get("/answers/who")
     async def who(request: Request) -> Response:
         return Response(request.scope["state"]["caller"].principal.id)
 
-    @app.post("/judgements")
+    @app.post("/answers/kept")
     async def judged() -> Response:
         return Response("kept")
 
@@ -55,13 +55,13 @@ def sign_in(client: TestClient, token: str = "clerk", wanted: str = "/") -> Any:
 
 
 def test_who_is_not_signed_in_is_led_there_and_back(client: TestClient) -> None:
-    answer = client.get("/review?domain=ORM")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Freview%3Fdomain%3DORM")
+    answer = client.get("/answers/who?domain=ORM")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=%2Fanswers%2Fwho%3Fdomain%3DORM")
     form = client.get(answer.headers["location"])
-    assert form.status_code == 200 and 'value="/review?domain=ORM"' in form.text
-    signed = sign_in(client, wanted="/review?domain=ORM")
-    assert signed.headers["refresh"] == "0; url=/review?domain=ORM"
-    assert client.get("/review").text == "clerk"
+    assert form.status_code == 200 and 'value="/answers/who?domain=ORM"' in form.text
+    signed = sign_in(client, wanted="/answers/who?domain=ORM")
+    assert signed.headers["refresh"] == "0; url=/answers/who?domain=ORM"
+    assert client.get("/answers/who").text == "clerk"
 
 
 def test_a_token_that_opens_nothing_is_refused_on_the_form(client: TestClient) -> None:
@@ -71,14 +71,14 @@ def test_a_token_that_opens_nothing_is_refused_on_the_form(client: TestClient) -
 
 def test_a_code_signs_in_once(site: WebSite, client: TestClient) -> None:
     link = f"/sign-in?code={site.sessions.code_for('clerk')}"
-    assert client.get(link).status_code == 200 and client.get("/review").text == "clerk"
+    assert client.get(link).status_code == 200 and client.get("/answers/who").text == "clerk"
     assert client.get(link).status_code == 401
 
 
 def test_signing_out_ends_the_session(client: TestClient) -> None:
     sign_in(client)
     assert client.post("/sign-out").status_code == 303
-    assert client.get("/review").status_code == 303
+    assert client.get("/answers/who").status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_no_link_leads_elsewhere_after_the_sign_in(client: TestClient, elsewhere
 )
 def test_forms_of_other_sites_change_nothing(client: TestClient, headers: dict[str, str], status: int) -> None:
     sign_in(client)
-    answer = client.post("/judgements", data={"a": "b"}, headers=headers)
+    answer = client.post("/answers/kept", data={"a": "b"}, headers=headers)
     assert answer.status_code == status
     assert client.post("/sign-in", data={"token": "clerk"}, headers=headers).status_code == status
 
 
 def test_every_page_keeps_others_out(client: TestClient) -> None:
-    for answer in (client.get("/sign-in"), client.get("/review"), client.get("/documents/none")):
+    for answer in (client.get("/sign-in"), client.get("/answers/who"), client.get("/documents/none")):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
         assert answer.headers["cache-control"] == "no-store" and answer.headers["x-content-type-options"] == "nosniff"
@@ -156,7 +156,7 @@ class AtProvider:
         return Authenticated(principal=Principal(id="u-4711"))
 
     def begin(self) -> str:
-        address = self.client.get("/sign-in/start?next=/review").headers["location"]
+        address = self.client.get("/sign-in/start?next=/answers/who").headers["location"]
         assert isinstance(address, str)
         return address
 
@@ -174,8 +174,8 @@ def test_a_person_signs_in_at_the_provider(there: AtProvider) -> None:
     query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert (query["client_id"], query["scope"], query["redirect_uri"]) == ("pages", "openid", CALLBACK)
     answer = there.back(**there.provider.authorize(address))
-    assert answer.status_code == 200 and answer.headers["refresh"] == "0; url=/review"
-    assert there.client.get("/review").text == "u-4711"
+    assert answer.status_code == 200 and answer.headers["refresh"] == "0; url=/answers/who"
+    assert there.client.get("/answers/who").text == "u-4711"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_person_signs_in_at_the_provider(there: AtProvider) -> None:
 def test_an_answer_to_another_sign_in_opens_nothing(there: AtProvider, change: Any, status: int, words: str) -> None:
     answer = there.back(**{**there.provider.authorize(there.begin()), **change})
     assert answer.status_code == status and words in answer.text and "s3cret" not in answer.text
-    assert there.client.get("/review").status_code == 303
+    assert there.client.get("/answers/who").status_code == 303
 
 
 def test_who_refuses_at_the_provider_is_not_signed_in(there: AtProvider) -> None:
