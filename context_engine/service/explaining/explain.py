@@ -10,7 +10,7 @@ from context_engine.core.engine import blend_terms
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchSettings, Settings, utc_text
 from context_engine.core.protocols import Mask
 from context_engine.core.ranking.candidates import pool
-from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
+from context_engine.errors import AuditError, InvalidRequest, RecordNotFound
 from context_engine.service.callers import Authenticated
 from context_engine.service.comparing import compare
 from context_engine.service.contract.chunks import ChunkShown
@@ -26,7 +26,7 @@ from context_engine.service.contract.explanation import (
 )
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.words import why_not_shown, why_shown
-from context_engine.service.records import OwnedRecord, find_owned
+from context_engine.service.records import OwnedRecord, find_owned, own_result
 
 _MOST: Final = 10
 _DEFAULTS: Final = Settings().model_dump(mode="json")
@@ -41,20 +41,13 @@ def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Ex
         InvalidRequest: the record is not of a search.
         MaskingError: a masker failed.
     """
-    recorded = deployment.ledger.recording
     try:
-        result = deployment.kept.get(caller.principal, search_id).result
-    except CursorExpired:
-        if not recorded:
-            raise RecordNotFound(
-                f"no answer of the search {search_id!r} is kept for you now, and searches are not recorded here"
-            ) from None
-        return _of_record(deployment, caller, search_id)
-    return explained_result(deployment, result, recorded=recorded)
-
-
-def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
-    return explained(find_owned(deployment, caller, search_id), mask=deployment.engine.mask, demo=deployment.demo)
+        result = own_result(deployment, caller, search_id)
+    except RecordNotFound:
+        raise
+    except AuditError:  # parts were erased or never kept
+        return explained_record(find_owned(deployment, caller, search_id), demo=deployment.demo)
+    return explained_result(deployment, result, recorded=deployment.ledger.recording)
 
 
 def explained(record: OwnedRecord, *, mask: Mask | None, demo: bool, compared: bool = True) -> Explanation:

@@ -50,4 +50,5 @@ def test_help_imports_neither_the_engine_nor_a_command(arguments: list[str]) -> 
     assert loaded - room - errors == {
         *("context_engine.errors", "context_engine.secrecy", "context_engine.apps", "context_engine.apps.cli"),
         *("context_engine.apps.cli.app", "context_engine.apps.cli.console"),
+        *("context_engine.apps.web", "context_engine.apps.web.inert"),
     }
