@@ -20,6 +20,7 @@ audit = LazyGroup(
         "rehearse": ("audit.rehearse:rehearse", "Ask recorded questions under a draft: which answers change?"),
         "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
         "report": ("audit.report:report", "Write one case as a single file."),
+        "sample": ("audit.sample:sample", "Write a binder of cases, drawn so that nobody can pick them."),
         "show": ("audit.show:show", "Show everything that was recorded under an id."),
         "stats": ("audit.stats:stats", "Count records, and what chat models used and cost."),
         "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),

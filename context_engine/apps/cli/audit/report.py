@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import click
 
-from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.audit.ledger import (
+    NO_KEY,
+    LedgerLocation,
+    OpenLedger,
+    opened_ledger,
+    say_unproved,
+    with_ledger,
+)
 from context_engine.apps.cli.console import print_json, written
 from context_engine.apps.cli.context import CliContext
 from context_engine.audit.review.stored import find_record
@@ -37,8 +44,7 @@ def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool)
     """
     if page is None and not as_json:
         raise click.UsageError("Give --html FILE or --json.")
-    if not all(map(find_spec, ("fastapi", "jinja2"))):
-        raise MissingExtra("the report of a case", "server")
+    check_pages()
     with opened_ledger(at) as opened:
         ledger, context = opened.ledger, opened.context
         found = find_record(ledger, record_id)
@@ -53,6 +59,33 @@ def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool)
             told = {**values["case"].to_dict(), "replay": None if replay is None else replay.to_dict()}
             print_json({"schema_version": SCHEMA_VERSION, **told})
         say_unproved([NO_KEY] if ledger.keyring is None else [])
+
+
+def check_pages() -> None:
+    """Check that pages can be made.
+
+    Raises:
+        MissingExtra: the extra `server` is not installed.
+    """
+    if not all(map(find_spec, ("fastapi", "jinja2"))):
+        raise MissingExtra("the report of a case", "server")
+
+
+def case_page(opened: OpenLedger, record_id: str) -> tuple[str, str]:
+    """Return a case as one HTML file, and whether it could be computed again: identical, differs, or why not.
+
+    Raises:
+        RecordNotFound: there is none of that id, or it was pruned.
+    """
+    from context_engine.apps.web.rendering import Page, standalone_page
+
+    stored = find_record(opened.ledger, record_id)
+    values = _values(OwnedRecord(opened.ledger, record_id, stored.entry, stored.index), opened.context)
+    finding = values["finding"]
+    again = "not possible" if finding is None else finding.headline
+    if finding is not None and finding.replay is not None:
+        again = "identical" if finding.replay.identical else "differs"
+    return standalone_page(Page("review/case.html", values), demo=opened.context.demo), again
 
 
 def _values(record: OwnedRecord, context: CliContext) -> dict[str, Any]:

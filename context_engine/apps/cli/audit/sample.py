@@ -1,0 +1,198 @@
+"""`audit sample`: a binder of cases for an auditor, drawn so that nobody can pick them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from context_engine.apps.cli.audit.ledger import (
+    NO_KEY,
+    LedgerLocation,
+    OpenLedger,
+    opened_ledger,
+    say_unproved,
+    with_ledger,
+)
+from context_engine.apps.cli.audit.report import case_page, check_pages
+from context_engine.apps.cli.console import note
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError, InvalidRequest
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.look_up import RecordRow
+    from context_engine.audit.review.strata import StratifiedSample
+
+_STRATA: Final = ("domain", "decision", "status", "tier", "month")
+_PERIOD: Final = re.compile(r"(\d{4})(?:-(?:Q([1-4])|(0[1-9]|1[0-2])))?")
+_MONTHS: Final = 12
+SAMPLE: Final = """\b
+Examples:
+  context-engine audit sample --period 2026-Q3 --size 25 --seed 84417 --out binder
+  context-engine audit sample --period 2026-07 --domain NPA --strata tier,decision --seed 84417 --out binder
+"""
+
+
+class _Binder(NamedTuple):
+    """What the cover of a binder says."""
+
+    period: str
+    domain: str | None
+    seed: str
+    strata: tuple[str, ...]
+    sample: StratifiedSample
+    population: int
+
+
+class _DrawnCase(NamedTuple):
+    """A case of the binder; `replay` is identical, differs, or why there is none."""
+
+    row: RecordRow
+    stratum: tuple[str, ...]
+    replay: str
+
+
+@click.command(epilog=SAMPLE)
+@click.option("--period", required=True, metavar="PERIOD", help="Year, quarter or month: 2026, 2026-Q3, 2026-07 (UTC).")
+@click.option("--domain", "-d", metavar="NAME", help="Only searches of this domain.")
+@click.option("--size", type=click.IntRange(1, 1000), default=25, show_default=True, help="Cases to draw.")
+@click.option("--seed", required=True, metavar="TEXT", help="A text that the log's keeper did not choose.")
+@click.option(
+    "--strata",
+    default="domain,decision",
+    show_default=True,
+    metavar="NAMES",
+    help=f"Each of their combinations gets its share: {', '.join(_STRATA)}.",
+)
+@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder.")
+@with_ledger
+def sample(
+    at: LedgerLocation, period: str, domain: str | None, size: int, seed: str, strata: str, folder: Path
+) -> None:
+    """Write a binder of recorded searches: a cover with room to tick and comment, and each case as a page.
+
+    The seed decides which searches are drawn, so nobody can pick them: the same seed draws the same cases, and anybody
+    with the ledger can repeat it. Each case is rebuilt from its record, computed again, and has its proof;
+    `check_proof.py` in the folder checks it without this program. MANIFEST lists the SHA-256 of every file and is
+    signed with the key of the ledger. The pages load and run nothing.
+    """
+    names = _strata(strata)
+    check_pages()
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidRequest(f"{folder} is not empty: name a new folder, so that no page of another binder is in it")
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        ledger.integrate()
+        rows = {row.record_id: row for row in _rows(ledger, period, domain)}
+        if not rows:
+            raise InvalidRequest(f"no search of {period} is recorded: 'context-engine audit stats' counts by day")
+        drawn = _drawn(ledger, rows, names, size, seed)
+        binder = _Binder(period, domain, seed, names, drawn, len(rows))
+        _write(folder, dict(_files(opened, binder, rows)), ledger)
+        say_unproved([NO_KEY] if ledger.keyring is None else [])
+    note(f"{counted(len(drawn.record_ids), 'case')} of {counted(len(rows), 'record')}: open {folder / 'index.html'}")
+
+
+def _strata(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = next((name for name in names if name not in _STRATA), None)
+    if unknown is not None or not names:
+        raise click.UsageError(f"--strata takes {', '.join(_STRATA)}, got {unknown or 'nothing'!r}.")
+    return names
+
+
+def _rows(ledger: Ledger, period: str, domain: str | None) -> list[RecordRow]:
+    from context_engine.audit.ledger.look_up import Criteria
+
+    since, until = bounds(period)
+    return ledger.rows(Criteria(since=since, until=until, domain=domain, kind="search", newest_first=False))
+
+
+def bounds(period: str) -> tuple[datetime, datetime]:
+    """Return the first moment of a period, and the first after it.
+
+    Raises:
+        UsageError: it is no year, quarter or month.
+    """
+    match = _PERIOD.fullmatch(period)
+    if match is None:
+        raise click.UsageError(f"--period takes 2026, 2026-Q3 or 2026-07, got {period!r}.")
+    year, quarter, month = int(match[1]), match[2], match[3]
+    first = 1 + 3 * (int(quarter) - 1) if quarter else int(month) if month else 1
+    length = 3 if quarter else 1 if month else _MONTHS
+    last = first + length
+    ends = (year + 1, last - _MONTHS) if last > _MONTHS else (year, last)
+    return datetime(year, first, 1, tzinfo=UTC), datetime(ends[0], ends[1], 1, tzinfo=UTC)
+
+
+def _drawn(
+    ledger: Ledger, rows: Mapping[str, RecordRow], names: tuple[str, ...], size: int, seed: str
+) -> StratifiedSample:
+    from context_engine.audit.review.strata import stratified
+
+    return stratified({record_id: _stratum(ledger, row, names) for record_id, row in rows.items()}, size, seed)
+
+
+def _stratum(ledger: Ledger, row: RecordRow, names: tuple[str, ...]) -> tuple[str, ...]:
+    values = {"domain": row.domain or "", "decision": row.decision or "", "status": row.status or ""}
+    values["month"] = row.time[:7]
+    if "tier" in names:
+        values["tier"] = _tier(ledger, row)
+    return tuple(values[name] for name in names)
+
+
+def _tier(ledger: Ledger, row: RecordRow) -> str:
+    """Return the highest authority among the chunks shown, such as "tier 2"; "" if none was shown."""
+    from context_engine.audit.record.entry import read_entry
+
+    stored = ledger.entry_at(row.index)
+    if stored is None or stored.entry is None:
+        return ""
+    tiers = [chunk["tier"] for chunk in read_entry(stored.entry).get("chunks", ()) if chunk.get("tier")]
+    return f"tier {min(tiers)}" if tiers else ""
+
+
+def _files(opened: OpenLedger, binder: _Binder, rows: Mapping[str, RecordRow]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file of a binder, without the manifest."""
+    from context_engine.apps.web.rendering import Page, standalone_page
+    from context_engine.audit.ledger.key_change import present_checkpoint
+    from context_engine.audit.ledger.prove import prove_record
+
+    checkpoint = present_checkpoint(opened.ledger)
+    cases: list[_DrawnCase] = []
+    drawn = binder.sample.record_ids
+    with progress_bar("Rebuilding the cases …") as progress:
+        for number, record_id in enumerate(drawn):
+            progress(number, len(drawn), record_id)
+            page, replay = case_page(opened, record_id)
+            cases.append(_DrawnCase(rows[record_id], _stratum(opened.ledger, rows[record_id], binder.strata), replay))
+            yield f"cases/{record_id}.html", page.encode()
+            yield f"proofs/{record_id}.tlog-proof", prove_record(opened.ledger, record_id, checkpoint).text.encode()
+    keys = () if opened.ledger.keyring is None else opened.ledger.keyring.verifiers
+    values = {"binder": binder, "cases": cases, "keys": [key.text for key in keys]}
+    yield "index.html", standalone_page(Page("review/binder.html", values), demo=opened.context.demo).encode()
+    yield "check_proof.py", files("context_engine.audit").joinpath("check_proof.py").read_bytes()
+
+
+def _write(folder: Path, contents: Mapping[str, bytes], ledger: Ledger) -> None:
+    """Write the files, and the manifest as a signed note."""
+    from context_engine.audit.formats.checkpoint import sign_note
+
+    lines = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
+    keys = () if ledger.keyring is None else (ledger.keyring.current,)
+    manifest = str(sign_note(f"context-engine audit sample\n{lines}", *keys))
+    try:
+        for name, content in {**contents, "MANIFEST": manifest.encode()}.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(folder)) from None

@@ -1,0 +1,63 @@
+"""A sample of records that nobody can pick: drawn by a seed, each stratum with its share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple, TypeVar
+
+from context_engine.audit.ledger.look_up import draw_order
+
+K = TypeVar("K", bound=Hashable)
+
+
+class StratifiedSample(NamedTuple):
+    """A sample.
+
+    Attributes:
+        record_ids: in the order of the draw, stratum by stratum.
+        shares: of each stratum its records in the population, and how many were drawn.
+    """
+
+    record_ids: tuple[str, ...]
+    shares: Mapping[tuple[str, ...], tuple[int, int]]
+
+
+def stratified(strata: Mapping[str, tuple[str, ...]], size: int, seed: str) -> StratifiedSample:
+    """Draw records so that each stratum has its share of the sample, rounded up or down.
+
+    Args:
+        strata: record id -> its stratum.
+        size: number of records to draw; all of them if there are fewer.
+        seed: determines the sample; see `draw_order`.
+    """
+    members: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for record_id, stratum in strata.items():
+        members[stratum].append(record_id)
+    counts = shares({stratum: len(ids) for stratum, ids in members.items()}, min(size, len(strata)))
+    drawn = [
+        record_id
+        for stratum in sorted(members)
+        for record_id in sorted(members[stratum], key=lambda each: draw_order(seed, each))[: counts[stratum]]
+    ]
+    return StratifiedSample(
+        tuple(drawn), {stratum: (len(members[stratum]), counts[stratum]) for stratum in sorted(members)}
+    )
+
+
+def shares(sizes: Mapping[K, int], total: int) -> dict[K, int]:
+    """Return how many of `total` each stratum gets: its exact share rounded down, and the rest to the largest
+    remainders (the method of Hamilton); of equal ones to the first.
+
+    Args:
+        sizes: records of each stratum; their sum is at least `total`.
+    """
+    population = sum(sizes.values())
+    if not population:
+        return dict.fromkeys(sizes, 0)
+    floors = {stratum: size * total // population for stratum, size in sizes.items()}
+    left = total - sum(floors.values())
+    remainders = sorted(sizes, key=lambda stratum: -(sizes[stratum] * total % population))
+    for stratum in remainders[:left]:
+        floors[stratum] += 1
+    return floors
