@@ -24,7 +24,8 @@ KINDS = ("rag-pipeline", "chunking", "authority", "personas", "ingest")
 def samples() -> Iterator[tuple[str, Any, str]]:
     """Yield (name, content, schema) of every shipped file an operator may start from."""
     texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sorted(ROOT.glob("config/*.*"))}
-    texts |= {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.glob("manifests/**/*.yaml")}
+    manifests = [*ROOT.glob("manifests/*.yaml"), *ROOT.glob("manifests/stages/*.yaml")]
+    texts |= {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in manifests}
     demo = ROOT / "context_engine/demo/manifests"
     texts |= {f"demo/{path.name}": path.read_text("utf-8") for path in demo.glob("*.yaml")}
     texts |= {

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from context_engine.adapters.http.client import shared_budget
+from context_engine.apps.server import metrics as metrics_module
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.apps.server.slots import Slots
@@ -123,7 +124,13 @@ def test_calls_left_to_a_server_are_shown_by_its_host_alone(client: TestClient) 
             shared_budget("https://kb.bank.example/path", key).take(60, now, now)
     values = read(client)
     assert values["connection_budget_left", ("kb.bank.example",)] == 60 - 5
-    assert values["records_pending", ()] == values["records_lost_total", ()] == 0
+
+
+def test_records_that_wait_or_were_lost_are_counted(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "pending_records", lambda: 3)
+    monkeypatch.setattr(metrics_module, "lost_records", lambda: 2)
+    values = read(client)
+    assert (values["records_pending", ()], values["records_lost_total", ()]) == (3, 2)
 
 
 def test_watched_recall_is_shown(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
