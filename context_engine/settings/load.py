@@ -11,14 +11,7 @@ from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingSt
 from context_engine.core.models import IngestSettings, Notice
 from context_engine.errors import ConfigError
 from context_engine.settings.access_file import ACCESS_FILE, read_access
-from context_engine.settings.connections import (
-    NO_OVERLAY,
-    Connections,
-    StageOverlay,
-    load_overlay,
-    read_connections,
-    unusable,
-)
+from context_engine.settings.connections import Connections, read_connections, unusable
 from context_engine.settings.files import Interpolator, plain, read_json
 from context_engine.settings.layers import (
     Layer,
@@ -32,6 +25,7 @@ from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths, misnamed_notices
 from context_engine.settings.principals import NO_PRINCIPALS, Principals
 from context_engine.settings.resolver import BUILT_IN, Persona, SettingsResolver, built_in_personas, read_personas
+from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
 T = TypeVar("T")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})

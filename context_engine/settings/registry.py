@@ -13,11 +13,11 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from context_engine.core.models import DomainSettings, DomainSpec, Notice, NoticeCode, Registry, SourceSpec
 from context_engine.errors import ConfigError, MissingVariable, UnknownDomain, nearest
-from context_engine.settings.connections import NO_OVERLAY, StageOverlay
 from context_engine.settings.files import FromVariable, Interpolator, Location, dotted, read_yaml
 from context_engine.settings.layers import config_layer
 from context_engine.settings.messages import config_problems
 from context_engine.settings.paths import ConfigPaths
+from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 

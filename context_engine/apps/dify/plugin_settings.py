@@ -22,9 +22,10 @@ from context_engine.core.protocols import Recorder
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.ingest.reading import IngestOptions
 from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
-from context_engine.settings.connections import STAGE_VARIABLE, read_fields
+from context_engine.settings.connections import read_fields
 from context_engine.settings.environment_secrets import AUDIT_LEDGER, read_audit_ledger
 from context_engine.settings.files import Interpolator
+from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring.audit import AuditMode, audit_mode, ledger_place, open_recorder
 from context_engine.wiring.setup import Setup, usable_setup
 
