@@ -33,7 +33,7 @@ class ShownDocument(NamedTuple):
     expired: bool
 
 
-class AskedQuestion(NamedTuple):
+class RecordedQuestion(NamedTuple):
     """A recorded search.
 
     Attributes:
@@ -97,7 +97,7 @@ class Gaps(NamedTuple):
     unread: int
 
 
-def gaps(asked: Iterable[AskedQuestion], documents: Iterable[DocumentName]) -> Gaps:
+def gaps(asked: Iterable[RecordedQuestion], documents: Iterable[DocumentName]) -> Gaps:
     """Return the gaps that recorded searches show.
 
     Args:
@@ -123,7 +123,7 @@ def gaps(asked: Iterable[AskedQuestion], documents: Iterable[DocumentName]) -> G
     )
 
 
-def asked_question(account: Mapping[str, Any]) -> AskedQuestion:
+def asked_question(account: Mapping[str, Any]) -> RecordedQuestion:
     """Return a recorded search from its published account."""
     entry, question = account["entry"], account["question"]
     shown = tuple(
@@ -139,7 +139,7 @@ def asked_question(account: Mapping[str, Any]) -> AskedQuestion:
         DocumentName(fate["source_id"], fate.get("document_id") or fate["chunk_id"], fate.get("document_version") or "")
         for fate in left
     )
-    return AskedQuestion(
+    return RecordedQuestion(
         search_id=entry["id"],
         time=entry["time"],
         asker=(entry.get("caller") or {}).get("pseudonym") or "",
@@ -151,11 +151,11 @@ def asked_question(account: Mapping[str, Any]) -> AskedQuestion:
 
 
 def _groups(
-    searches: Sequence[AskedQuestion], documents: Callable[[AskedQuestion], Iterable[DocumentName]]
+    searches: Sequence[RecordedQuestion], documents: Callable[[RecordedQuestion], Iterable[DocumentName]]
 ) -> Iterator[QuestionGroup]:
     """Yield the groups of questions that share most of their words, the most frequent first."""
     known = [search for search in searches if search.question is not None]
-    members: defaultdict[int, list[AskedQuestion]] = defaultdict(list)
+    members: defaultdict[int, list[RecordedQuestion]] = defaultdict(list)
     for root, search in zip(_joined([_words(search.question or "") for search in known]), known, strict=True):
         members[root].append(search)
     for group in sorted(members.values(), key=lambda group: (-len(group), group[0].time)):

@@ -10,7 +10,7 @@ from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.core.text import content_sha256
 
 
-class Change(StrEnum):
+class AnswerChange(StrEnum):
     """How an answer changes, the gravest first.
 
     DECISION: answered becomes out of scope, or the other way round. LOST: a text that is shown today is shown no more.
@@ -26,7 +26,7 @@ class Change(StrEnum):
     SAME = "same"
 
 
-class ShownText(NamedTuple):
+class AnswerText(NamedTuple):
     """A text of an answer: where it comes from, and its words by their SHA-256."""
 
     source_id: str
@@ -44,10 +44,10 @@ class RehearsedAnswer(NamedTuple):
         lost, gained: texts that only today's or only the draft's answer shows, in their order.
     """
 
-    change: Change
+    change: AnswerChange
     decisions: tuple[str, str]
-    lost: tuple[ShownText, ...]
-    gained: tuple[ShownText, ...]
+    lost: tuple[AnswerText, ...]
+    gained: tuple[AnswerText, ...]
 
 
 def rehearsed(today: SearchResult, draft: SearchResult) -> RehearsedAnswer:
@@ -60,19 +60,21 @@ def rehearsed(today: SearchResult, draft: SearchResult) -> RehearsedAnswer:
     return RehearsedAnswer(_change(today, draft, lost, gained), decisions, lost, gained)
 
 
-def _change(today: SearchResult, draft: SearchResult, lost: Sequence[ShownText], gained: Sequence[ShownText]) -> Change:
+def _change(
+    today: SearchResult, draft: SearchResult, lost: Sequence[AnswerText], gained: Sequence[AnswerText]
+) -> AnswerChange:
     if today.decision is not draft.decision:
-        return Change.DECISION
+        return AnswerChange.DECISION
     if lost or gained:
-        return Change.LOST if lost else Change.GAINED
+        return AnswerChange.LOST if lost else AnswerChange.GAINED
     if [chunk.content for chunk in today.chunks] != [chunk.content for chunk in draft.chunks]:
-        return Change.ORDER
-    return Change.SAME if _published(today) == _published(draft) else Change.SCORES
+        return AnswerChange.ORDER
+    return AnswerChange.SAME if _published(today) == _published(draft) else AnswerChange.SCORES
 
 
-def _shown(chunks: Sequence[RankedChunk]) -> list[ShownText]:
+def _shown(chunks: Sequence[RankedChunk]) -> list[AnswerText]:
     return [
-        ShownText(
+        AnswerText(
             chunk.source_id,
             chunk.chunk_id,
             chunk.chunk.document_id,

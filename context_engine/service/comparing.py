@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from context_engine.core.context import ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.engine import comparison as core
-from context_engine.core.engine.comparison import ChunkChange, Step
+from context_engine.core.engine.comparison import ChunkChange, ComparisonStep
 from context_engine.core.models import Context, Key, Outcome, RankedChunk, SearchResult
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
@@ -195,13 +195,13 @@ def _sizes(context: ComparedContext) -> ComparedContext:
     return context.model_copy(update={"text": None})
 
 
-_OF_STEP: Final[Mapping[Step, ChangeCode]] = {
-    Step.DEDUP: "duplicates_merged",
-    Step.FILTER: "weaker_removed",
-    Step.RERANK: "reranked",
-    Step.EXACT_MATCH: "exact_match",
-    Step.AUTHORITY: "authority",
-    Step.LIMITS: "limits",
+_OF_STEP: Final[Mapping[ComparisonStep, ChangeCode]] = {
+    ComparisonStep.DEDUP: "duplicates_merged",
+    ComparisonStep.FILTER: "weaker_removed",
+    ComparisonStep.RERANK: "reranked",
+    ComparisonStep.EXACT_MATCH: "exact_match",
+    ComparisonStep.AUTHORITY: "authority",
+    ComparisonStep.LIMITS: "limits",
 }
 
 _OF_STAGE: Final[Mapping[str, ChangeCode]] = {

@@ -15,7 +15,7 @@ from context_engine.core.engine import SystemClock
 
 if TYPE_CHECKING:
     from context_engine.service.backup.archive import Manifest
-    from context_engine.service.backup.restoring import Restored
+    from context_engine.service.backup.restoring import RestoredBackup
     from context_engine.wiring.setup import Setup
 
 SCHEMA_VERSION: Final = 1
@@ -102,11 +102,11 @@ def restore(
     if config_to is not None:
         _restore_configuration(archive, config_to, as_json)
         return
-    from context_engine.service.backup.restoring import Wanted
+    from context_engine.service.backup.restoring import RestoreWanted
     from context_engine.service.backup.restoring import restore as restore_parts
 
     setup = _setup(location)
-    wanted = Wanted(only or _PARTS, replace, dry_run, erasures, os_user())
+    wanted = RestoreWanted(only or _PARTS, replace, dry_run, erasures, os_user())
     with progress_bar("Reading the backup …") as progress:
         data_dir = setup.data_dir(location.data_dir)
         restored = restore_parts(setup, data_dir, archive, wanted, clock=SystemClock(), progress=progress)
@@ -143,7 +143,7 @@ def _restore_configuration(archive: Path, target: Path, as_json: bool) -> None:
         note("Set its variables and secret files, then restore the rest with --config-dir.")
 
 
-def _report(restored: Restored, *, dry_run: bool) -> None:
+def _report(restored: RestoredBackup, *, dry_run: bool) -> None:
     manifest = restored.manifest
     outcome(
         "could be restored" if dry_run else "restored",
@@ -167,7 +167,7 @@ def _report(restored: Restored, *, dry_run: bool) -> None:
         )
 
 
-def _published(archive: Path, restored: Restored, *, dry_run: bool) -> dict[str, Any]:
+def _published(archive: Path, restored: RestoredBackup, *, dry_run: bool) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "archive": str(archive),

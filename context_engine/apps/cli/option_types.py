@@ -34,7 +34,7 @@ class Moment(_ParamType[datetime]):
         return moment
 
 
-class Span(_ParamType[timedelta | datetime]):
+class TimeSpan(_ParamType[timedelta | datetime]):
     """A span of days or hours (90d, 12h), or the day or moment at which it ends (2027-06-30)."""
 
     name = "90d|DAY"

@@ -15,7 +15,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
-from context_engine.apps.cli.option_types import Span
+from context_engine.apps.cli.option_types import TimeSpan
 from context_engine.core.models import API_PRINCIPAL, utc_text
 from context_engine.errors import InvalidRequest, nearest
 
@@ -83,7 +83,7 @@ def token() -> None:
 @token.command(epilog=ADD)
 @click.argument("name")
 @click.option("--principal", metavar="NAME", default=API_PRINCIPAL.id, show_default=True, help="Who acts with it.")
-@click.option("--expires", type=Span(), help="When it expires: after a number of days or hours, or at a moment.")
+@click.option("--expires", type=TimeSpan(), help="When it expires: after a number of days or hours, or at a moment.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def add(
@@ -128,8 +128,10 @@ def revoke(location: ConfigLocation, token_id: str) -> None:
 
 @token.command(epilog="\b\nExample:\n  context-engine token rotate 5f3a1c0e9b --keep 2d --expires 90d")
 @click.argument("token_id", metavar="ID")
-@click.option("--expires", type=Span(), help="When the new token expires [default: as long as the old one was valid].")
-@click.option("--keep", type=Span(), help="How long the old token stays valid [default: it ends at once].")
+@click.option(
+    "--expires", type=TimeSpan(), help="When the new token expires [default: as long as the old one was valid]."
+)
+@click.option("--keep", type=TimeSpan(), help="How long the old token stays valid [default: it ends at once].")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def rotate(

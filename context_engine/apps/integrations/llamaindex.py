@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from context_engine.apps.integrations.knowledge import InProcess, Knowledge, Server
-from context_engine.apps.integrations.passages import NoPassages, Passage, Questions, SourcesMissing
+from context_engine.apps.integrations.passages import NoPassages, Questions, RetrievedPassage, SourcesMissing
 from context_engine.errors import MissingExtra
 
 try:
@@ -72,7 +72,7 @@ class ContextEngineRetriever(BaseRetriever):
         return [_node(passage) for passage in self._questions.passages(answer)]
 
 
-def _node(passage: Passage) -> NodeWithScore:
+def _node(passage: RetrievedPassage) -> NodeWithScore:
     hidden = [name for name in passage.metadata if name not in passage.told_to_models]
     node = TextNode(
         id_=passage.id,

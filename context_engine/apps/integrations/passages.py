@@ -54,7 +54,7 @@ class SourcesMissing(RetrievalFailed):
     code = "sources_missing"
 
 
-class Passage(NamedTuple):
+class RetrievedPassage(NamedTuple):
     """A passage for a framework.
 
     Attributes:
@@ -145,7 +145,7 @@ class Questions:
 
     def passages(
         self, answer: RAGPipelineResponse, nonce: Callable[[], str] = lambda: secrets.token_hex(8)
-    ) -> list[Passage]:
+    ) -> list[RetrievedPassage]:
         """Return the passages of an answer, best first.
 
         Args:
@@ -178,11 +178,13 @@ def _told(answer: RAGPipelineResponse, problem: str) -> str:
     return "; ".join([f"search {answer.search_id}: {problem}", *reasons, *answer.warnings])
 
 
-def _passage(chunk: RetrievalChunk, shared: Mapping[str, Any], nonce: str | None) -> Passage:
+def _passage(chunk: RetrievalChunk, shared: Mapping[str, Any], nonce: str | None) -> RetrievedPassage:
     tag: Mapping[str, Any] = chunk.provenance
     untrusted = tag.get("trust_class") == TrustClass.UNTRUSTED
     text = fence(chunk.content, nonce) if untrusted and nonce is not None else chunk.content
-    return Passage(f"{chunk.namespace}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared))
+    return RetrievedPassage(
+        f"{chunk.namespace}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared)
+    )
 
 
 def _metadata(chunk: RetrievalChunk, tag: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _KINDS: Final = {
 _LONGEST: Final = 4000
 
 
-class ServerUnavailable(ContextEngineError):
+class ServerUnreachable(ContextEngineError):
     """The server gave no answer, or it is not a context-engine server."""
 
     code = "server_unavailable"
@@ -29,13 +29,13 @@ class LocatedServer(NamedTuple):
 
     url: str
 
-    def no_answer(self, problem: str) -> ServerUnavailable:
+    def no_answer(self, problem: str) -> ServerUnreachable:
         """Return the error for a server that cannot be reached."""
-        return ServerUnavailable(f"the server {self.url} gave no answer: {problem}")
+        return ServerUnreachable(f"the server {self.url} gave no answer: {problem}")
 
-    def not_ours(self) -> ServerUnavailable:
+    def not_ours(self) -> ServerUnreachable:
         """Return the error for an answer that is not a context-engine server's."""
-        return ServerUnavailable(
+        return ServerUnreachable(
             f"{self.url} answers, but not as a context-engine server of this version: give the address that "
             "'context-engine serve' prints, and check that no proxy or sign-in page answers instead"
         )

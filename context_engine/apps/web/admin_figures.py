@@ -49,7 +49,7 @@ class SourceLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searches:
+class SearchFigures:
     """The recorded searches of the last days with one.
 
     Attributes:
@@ -66,7 +66,7 @@ class Searches:
     notices: tuple[tuple[str, int], ...]
 
 
-def searches_of(overview: Overview, today: date) -> Searches:
+def searches_of(overview: Overview, today: date) -> SearchFigures:
     """Return the figures of the last 30 days."""
     first = today - timedelta(days=DAYS - 1)
     recorded = {day: each for day, each in overview.days(DAYS).items() if day >= first.isoformat()}
@@ -74,7 +74,7 @@ def searches_of(overview: Overview, today: date) -> Searches:
     for each in recorded.values():
         tiers.update(each.tiers)
         notices.update(each.notices)
-    return Searches(
+    return SearchFigures(
         days=tuple(_every_day(recorded, today)),
         total=sum(each.searches for each in recorded.values()),
         degraded=sum(each.degraded for each in recorded.values()),

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from context_engine import __version__
 from context_engine.apps.server.service import Service, service_of
 from context_engine.apps.web.admin_figures import matrix_of, searches_of, source_lines, today
-from context_engine.apps.web.charts import Bar, Column, bars_chart, columns
+from context_engine.apps.web.charts import ChartBar, Column, bars_chart, columns
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.result_words import TIERS
 from context_engine.core.ranking.scope import SIGNAL_VERSION
@@ -19,7 +19,7 @@ from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_report import audit_in_force
 
 if TYPE_CHECKING:
-    from context_engine.apps.web.admin_figures import Searches
+    from context_engine.apps.web.admin_figures import SearchFigures
     from context_engine.apps.web.site import WebSite
     from context_engine.audit.review.overview import Overview
 
@@ -75,13 +75,14 @@ def _overview(site: WebSite, deployment: Deployment) -> tuple[Overview | None, d
         return None, {}
 
 
-def _charts(figures: Searches) -> dict[str, Any]:
+def _charts(figures: SearchFigures) -> dict[str, Any]:
     by_day = [Column(day, each.searches, each.degraded) for day, each in figures.days]
     shown = sum(figures.tiers.values()) or 1
     tiers = [
-        Bar(f"{tier} {TIERS[tier]}", count, f"{count / shown:.0%}", f"t{tier}") for tier, count in figures.tiers.items()
+        ChartBar(f"{tier} {TIERS[tier]}", count, f"{count / shown:.0%}", f"t{tier}")
+        for tier, count in figures.tiers.items()
     ]
     return {
-        "days": columns(by_day, "Searches a day", "degraded"),
+        "days": columns(by_day, "SearchFigures a day", "degraded"),
         "tiers": bars_chart(tiers, "Chunks shown, by authority tier"),
     }

@@ -39,7 +39,7 @@ _EXAMPLES: Final = (
 router = APIRouter(include_in_schema=False)
 
 
-class Form(NamedTuple):
+class AskForm(NamedTuple):
     """The fields of the form, as text from the address.
 
     Attributes:
@@ -94,9 +94,9 @@ async def suggest(request: Request) -> Response:
     return JSONResponse({"suggestions": list(await service_of(request).call(request, work))})
 
 
-def _form(request: Request) -> Form:
+def _form(request: Request) -> AskForm:
     given = request.query_params
-    return Form(
+    return AskForm(
         q=" ".join(given.get("q", "").split()),
         domain=given.get("domain", ""),
         persona=given.get("persona", ""),
@@ -106,7 +106,7 @@ def _form(request: Request) -> Form:
     )
 
 
-def _page(deployment: Deployment, caller: Authenticated, form: Form, request_id: str) -> Page:
+def _page(deployment: Deployment, caller: Authenticated, form: AskForm, request_id: str) -> Page:
     known = domains_known_to(deployment, caller.principal)
     names = [domain.domain for domain in known.domains if domain.usable]
     form = form if form.domain or not names else form._replace(domain=names[0])
@@ -131,7 +131,7 @@ def _page(deployment: Deployment, caller: Authenticated, form: Form, request_id:
 def _answered(
     deployment: Deployment,
     principal: Principal,
-    form: Form,
+    form: AskForm,
     domains: Sequence[str],
     personas: Sequence[str],
     request_id: str,

@@ -25,7 +25,7 @@ class Column(NamedTuple):
     part: int = 0
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """A bar with its label and the number as people read it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
     kind: str = "fill"
 
 
-def bars_chart(bars: Sequence[Bar], title: str) -> Markup:
+def bars_chart(bars: Sequence[ChartBar], title: str) -> Markup:
     """Return horizontal bars from 0."""
     most = max((bar.value for bar in bars), default=0) or 1
     told = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
@@ -46,7 +46,7 @@ def bars_chart(bars: Sequence[Bar], title: str) -> Markup:
     return _svg(len(bars) * _ROW, title, told, rows)
 
 
-def _bar(bar: Bar, y: int, most: float) -> Iterator[str]:
+def _bar(bar: ChartBar, y: int, most: float) -> Iterator[str]:
     yield _text("0", y + 19, bar.label, "name")
     yield _rect(_LABELS, _BARS, y + 6, 18, "track")
     if bar.value > 0:

@@ -37,7 +37,7 @@ _OF_THE_CHUNK: Final = frozenset({"content_sha256", "next_chunk_id", "token_coun
 router = APIRouter(include_in_schema=False)
 
 
-class Wanted(NamedTuple):
+class WantedDocument(NamedTuple):
     """What the address asks for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     shown: bool
 
 
-class ShownText(NamedTuple):
+class DocumentText(NamedTuple):
     """A passage of the text, without the words that the passage before it holds too."""
 
     chunk_id: str
@@ -77,7 +77,7 @@ class ShownVersion(NamedTuple):
     replaced_by: tuple[str, str] | None
 
 
-class Use(NamedTuple):
+class DocumentUse(NamedTuple):
     """A record that names the document."""
 
     time: str
@@ -93,7 +93,7 @@ class Use(NamedTuple):
 async def document_page(request: Request, domain: str, source: str, document: str) -> Response:
     """Show a document that the caller may read, with a passage marked if the address names one."""
     given = request.query_params
-    wanted = Wanted(
+    wanted = WantedDocument(
         domain,
         source,
         document,
@@ -106,7 +106,7 @@ async def document_page(request: Request, domain: str, source: str, document: st
     return await respond(request, lambda deployment, caller: _page(deployment, caller, wanted))
 
 
-def _page(deployment: Deployment, caller: Authenticated, wanted: Wanted) -> Page:
+def _page(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Page:
     """Return the page of a document.
 
     Raises:
@@ -136,7 +136,7 @@ def _page(deployment: Deployment, caller: Authenticated, wanted: Wanted) -> Page
     return Page("document.html", values)
 
 
-def _fetched(deployment: Deployment, caller: Authenticated, wanted: Wanted) -> Fetched:
+def _fetched(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Fetched:
     """Return the passages of the document, or the passage alone where the address names no document."""
     if not wanted.document and not wanted.chunk:
         raise HttpProblem("not_found", _UNKNOWN)
@@ -149,7 +149,7 @@ def _fetched(deployment: Deployment, caller: Authenticated, wanted: Wanted) -> F
     raise HttpProblem("not_found", _UNKNOWN)
 
 
-def _chosen(versions: Mapping[VersionKey, Sequence[FetchedPassage]], wanted: Wanted) -> VersionKey:
+def _chosen(versions: Mapping[VersionKey, Sequence[FetchedPassage]], wanted: WantedDocument) -> VersionKey:
     """Return the version that the address names, else that of its passage, else the newest in force."""
     if wanted.version:
         named = next((key for key in versions if key[1] == wanted.version), None)
@@ -172,7 +172,7 @@ def _parts(passages: Sequence[FetchedPassage]) -> list[list[FetchedPassage]]:
     return parts
 
 
-def _part(parts: Sequence[Sequence[FetchedPassage]], wanted: Wanted) -> int:
+def _part(parts: Sequence[Sequence[FetchedPassage]], wanted: WantedDocument) -> int:
     if wanted.part:
         return min(wanted.part, len(parts))
     holds = (
@@ -181,11 +181,11 @@ def _part(parts: Sequence[Sequence[FetchedPassage]], wanted: Wanted) -> int:
     return next(holds, 1)
 
 
-def _texts(passages: Sequence[FetchedPassage], wanted: Wanted) -> Iterator[ShownText]:
+def _texts(passages: Sequence[FetchedPassage], wanted: WantedDocument) -> Iterator[DocumentText]:
     before: Chunk | None = None
     for passage in passages:
         chunk = passage.chunk
-        yield ShownText(
+        yield DocumentText(
             chunk_id=chunk.chunk_id,
             text=_new_text(before, chunk)[:_MOST_CHARS],
             place=location(chunk),
@@ -218,7 +218,11 @@ def _in_time(versions: Mapping[VersionKey, Sequence[FetchedPassage]]) -> list[Ve
 
 
 def _version(
-    wanted: Wanted, key: VersionKey, versions: Mapping[VersionKey, Sequence[FetchedPassage]], *, is_current: bool
+    wanted: WantedDocument,
+    key: VersionKey,
+    versions: Mapping[VersionKey, Sequence[FetchedPassage]],
+    *,
+    is_current: bool,
 ) -> ShownVersion:
     chunk, replaced = versions[key][0].chunk, versions[key][0].chunk.superseded_by
     of_this_document = replaced is None or (key[0], replaced) in versions
@@ -233,7 +237,7 @@ def _version(
     )
 
 
-def _address(wanted: Wanted, key: VersionKey, **values: str) -> str:
+def _address(wanted: WantedDocument, key: VersionKey, **values: str) -> str:
     plain = document_address(wanted.domain, key[0], wanted.document)
     return with_query(plain, {"version": key[1] or "", **values})
 
@@ -243,7 +247,7 @@ def _fields(chunk: Chunk) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in sorted(chunk.metadata.items()) if name not in _OF_THE_CHUNK]
 
 
-def _uses(deployment: Deployment, wanted: Wanted) -> tuple[int, list[Use]]:
+def _uses(deployment: Deployment, wanted: WantedDocument) -> tuple[int, list[DocumentUse]]:
     """Return how many records name the document, and the newest of them, newest first.
 
     Raises:
@@ -268,9 +272,9 @@ def _uses(deployment: Deployment, wanted: Wanted) -> tuple[int, list[Use]]:
     return count, list(map(_use, newest))
 
 
-def _use(answer: AffectedAnswer) -> Use:
+def _use(answer: AffectedAnswer) -> DocumentUse:
     record = answer.record
-    return Use(
+    return DocumentUse(
         time=record.time[:16].replace("T", " "),
         kind=record.kind,
         record_id=record.record_id,

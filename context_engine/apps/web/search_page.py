@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from context_engine.apps.web.addresses import SEARCHES, search_address, with_query
 from context_engine.apps.web.funnel import funnel_bars
 from context_engine.apps.web.rendering import Page, respond
-from context_engine.apps.web.search_view import ShownAnswer, recorded_answer, search_view
+from context_engine.apps.web.search_view import AnswerView, recorded_answer, search_view
 from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.core.policy.access import access_class
 from context_engine.errors import AuditError, AuditOff, RecordNotFound
@@ -89,7 +89,7 @@ def _may_read(deployment: Deployment, caller: Authenticated, result: SearchResul
     return all(map(is_readable, result.chunks))
 
 
-def _answer(deployment: Deployment, caller: Authenticated, result: SearchResult) -> ShownAnswer | None:
+def _answer(deployment: Deployment, caller: Authenticated, result: SearchResult) -> AnswerView | None:
     """Return the newest recorded answer of a search; None if none is recorded in words."""
     try:
         answers = record_of(deployment, caller, result.search_id).answers

@@ -80,7 +80,7 @@ class ShownConflict(NamedTuple):
     yields: str
 
 
-class ShownAnswer(NamedTuple):
+class AnswerView(NamedTuple):
     """An answer, from the search just made or from its record.
 
     Attributes:
@@ -98,7 +98,7 @@ class ShownAnswer(NamedTuple):
     conflicts: tuple[ShownConflict, ...]
 
 
-class ShownPassage(NamedTuple):
+class PassageView(NamedTuple):
     """A passage of the result, with its names, its place and its facts for people."""
 
     chunk: RankedChunk
@@ -126,7 +126,7 @@ class SearchView(NamedTuple):
     told: Explanation
     decision: str
     status: str
-    passages: tuple[ShownPassage, ...]
+    passages: tuple[PassageView, ...]
     left_out: tuple[tuple[str, int], ...]
     bars: tuple[FunnelBar, ...]
     cautions: tuple[str, ...]
@@ -158,10 +158,10 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
     )
 
 
-def _passage(chunk: RankedChunk, source: str, why: str) -> ShownPassage:
+def _passage(chunk: RankedChunk, source: str, why: str) -> PassageView:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
     under = [line for line in dict.fromkeys((title, heading(chunk.chunk))) if line and line not in name]
-    return ShownPassage(
+    return PassageView(
         chunk=chunk,
         name=name,
         under=" · ".join(under),
@@ -189,7 +189,7 @@ def passage_address(chunk: RankedChunk, quoted: str = "") -> str:
     )
 
 
-def answer_view(answer: Answer) -> ShownAnswer:
+def answer_view(answer: Answer) -> AnswerView:
     """Return the answer of a search just made."""
     chunks = _by_key(answer.result)
     evidence = {item.label: item for item in answer.evidence}
@@ -198,7 +198,7 @@ def answer_view(answer: Answer) -> ShownAnswer:
         known = evidence[quotes[0].label]
         return _link(known.label, _last_line(quotes, known.text), chunks.get((known.source_id, known.chunk_id)))
 
-    return ShownAnswer(
+    return AnswerView(
         answer_id=answer.answer_id,
         model=None if answer.written is None or answer.mode != "model" else answer.written.model,
         sentences=tuple(
@@ -236,7 +236,7 @@ def _conflict(conflict: Conflict, first: QuoteLink, second: QuoteLink) -> ShownC
     return ShownConflict(about, side(conflict.first, first), side(conflict.second, second), conflict.yields)
 
 
-def recorded_answer(facts: Mapping[str, Any], words: Mapping[str, Any], result: SearchResult) -> ShownAnswer:
+def recorded_answer(facts: Mapping[str, Any], words: Mapping[str, Any], result: SearchResult) -> AnswerView:
     """Return an answer from its record, which keeps no contradictions in words.
 
     Args:
@@ -246,7 +246,7 @@ def recorded_answer(facts: Mapping[str, Any], words: Mapping[str, Any], result: 
     chunks = _by_key(result)
     shown = [fact["shown"] for fact in facts["sentences"]]
     sentences = [sentence for sentence, is_shown in zip(words["sentences"], shown, strict=True) if is_shown]
-    return ShownAnswer(
+    return AnswerView(
         answer_id=facts["id"],
         model=facts["model"]["name"] if facts["mode"] == "model" and facts["model"] else None,
         sentences=tuple(_recorded_sentence(sentence, chunks) for sentence in sentences),

@@ -32,7 +32,7 @@ _NAMES: Final = ("document_id", "document_version", "source_id", "chunk_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedRecords:
     """Which records to list.
 
     Attributes:
@@ -55,7 +55,7 @@ class Wanted:
         return wanted
 
 
-def newest_rows(ledger: Ledger, wanted: Wanted, size: int, before: int | None = None) -> list[RecordRow]:
+def newest_rows(ledger: Ledger, wanted: WantedRecords, size: int, before: int | None = None) -> list[RecordRow]:
     """Return the newest records, newest first.
 
     Args:
@@ -71,7 +71,7 @@ def newest_rows(ledger: Ledger, wanted: Wanted, size: int, before: int | None = 
         return [RecordRow(*row) for row in connection.execute(statement.limit(size))]
 
 
-def rows_among(ledger: Ledger, wanted: Wanted, size: int, indices: Iterable[int]) -> list[RecordRow]:
+def rows_among(ledger: Ledger, wanted: WantedRecords, size: int, indices: Iterable[int]) -> list[RecordRow]:
     """Return the first records among some indices, in the order of the log backwards.
 
     Args:
@@ -87,7 +87,7 @@ def rows_among(ledger: Ledger, wanted: Wanted, size: int, indices: Iterable[int]
     return rows[:size]
 
 
-def matching(ledger: Ledger, wanted: Wanted) -> set[int]:
+def matching(ledger: Ledger, wanted: WantedRecords) -> set[int]:
     """Return the indices of all records that match."""
     with ledger.database.connect() as connection:
         return set(connection.execute(select(record.c.idx).where(*wanted.conditions())).scalars())
@@ -108,7 +108,7 @@ def naming_newest_first(ledger: Ledger, chunks: MentionCriteria, before: int | N
         yield from indices
 
 
-class Use(NamedTuple):
+class RecordedUse(NamedTuple):
     """A version of a document in a record.
 
     Attributes:
@@ -127,7 +127,7 @@ _VISIBLE: Final = ("returned", "merged", "dropped")
 _PLACE: Final = case({FATES.index(fate): place for place, fate in enumerate(_VISIBLE)}, value=mention.c.fate, else_=9)
 
 
-def uses_newest_first(ledger: Ledger, chunks: MentionCriteria, wanted: Wanted) -> Iterator[Use]:
+def uses_newest_first(ledger: Ledger, chunks: MentionCriteria, wanted: WantedRecords) -> Iterator[RecordedUse]:
     """Yield the versions of the chunks that records name, those of the newest records first.
 
     Args:
@@ -141,7 +141,7 @@ def uses_newest_first(ledger: Ledger, chunks: MentionCriteria, wanted: Wanted) -
         statement = grouped.where(naming(here, *_named(chunks)), *wanted.conditions())
         with ledger.database.connect() as connection:
             rows = connection.execute(statement.order_by(mention.c.idx.desc())).all()
-        yield from (Use(*row[:-1], _VISIBLE[row[-1]] if row[-1] < len(_VISIBLE) else "") for row in rows)
+        yield from (RecordedUse(*row[:-1], _VISIBLE[row[-1]] if row[-1] < len(_VISIBLE) else "") for row in rows)
 
 
 def mentions_in(ledger: Ledger, chunks: MentionCriteria, indices: Collection[int]) -> Iterator[ChunkMention]:

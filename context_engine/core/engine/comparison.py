@@ -38,7 +38,7 @@ BASELINE: Final[Mapping[str, Any]] = {
 Turn = Literal["same", "moved", "entered", "left"]
 
 
-class Step(StrEnum):
+class ComparisonStep(StrEnum):
     """The steps from baseline to answer, in the order of the engine."""
 
     DEDUP = "dedup"
@@ -49,12 +49,12 @@ class Step(StrEnum):
     LIMITS = "limits"
 
 
-_PUT_BACK: Final[Mapping[Step, tuple[str, ...]]] = {
-    Step.DEDUP: ("dedup_method",),
-    Step.FILTER: ("min_relevance_score", "scope_threshold", "similarity_threshold", "min_chunks"),
-    Step.RERANK: (),
-    Step.EXACT_MATCH: ("exact_first",),
-    Step.AUTHORITY: ("authority_weight",),
+_PUT_BACK: Final[Mapping[ComparisonStep, tuple[str, ...]]] = {
+    ComparisonStep.DEDUP: ("dedup_method",),
+    ComparisonStep.FILTER: ("min_relevance_score", "scope_threshold", "similarity_threshold", "min_chunks"),
+    ComparisonStep.RERANK: (),
+    ComparisonStep.EXACT_MATCH: ("exact_first",),
+    ComparisonStep.AUTHORITY: ("authority_weight",),
 }
 """The settings that each step restores; LIMITS, the last step, gives the answer itself."""
 
@@ -62,7 +62,7 @@ _PUT_BACK: Final[Mapping[Step, tuple[str, ...]]] = {
 class StepEffect(NamedTuple):
     """The rank of a chunk before and after a step; None if it is not ranked."""
 
-    step: Step
+    step: ComparisonStep
     before: int | None
     after: int | None
 
@@ -85,7 +85,7 @@ class ChunkChange:
     before: int | None
     after: int | None
     steps: tuple[StepEffect, ...]
-    cause: Step | None
+    cause: ComparisonStep | None
     fate: Fate
     because: tuple[Key, ...] = ()
 
@@ -127,7 +127,7 @@ def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None 
 
 def _rankings(
     result: SearchResult, analyse: Callable[[str], AnalysedText]
-) -> Iterator[tuple[Step | None, SearchResult]]:
+) -> Iterator[tuple[ComparisonStep | None, SearchResult]]:
     """Yield the baseline, then the ranking after each further step; steps that this answer did not use are skipped."""
     settings, match = result.settings.values, _Remembered()
     plain = replace(
@@ -137,14 +137,14 @@ def _rankings(
     )
     yield None, recompute(plain, analyse, match)
     for step, names in _PUT_BACK.items():
-        if step is Step.RERANK and result.rerank_scores:
+        if step is ComparisonStep.RERANK and result.rerank_scores:
             plain = replace(plain, rerank_scores=result.rerank_scores)
         elif any(getattr(settings, name) != BASELINE[name] for name in names) and _matters(step, result):
             plain = with_settings(plain, **{name: getattr(settings, name) for name in names})
         else:
             continue
         yield step, recompute(plain, analyse, match)
-    yield Step.LIMITS, result
+    yield ComparisonStep.LIMITS, result
 
 
 class _Remembered:
@@ -163,15 +163,15 @@ class _Remembered:
         return self._found[key]
 
 
-def _matters(step: Step, result: SearchResult) -> bool:
+def _matters(step: ComparisonStep, result: SearchResult) -> bool:
     """Whether a step can change the order: exact matches need a prepared query."""
-    return step is not Step.EXACT_MATCH or result.prepared is not None
+    return step is not ComparisonStep.EXACT_MATCH or result.prepared is not None
 
 
 class _RankHistory:
     """The ranks of each chunk from ranking to ranking."""
 
-    def __init__(self, rankings: Sequence[tuple[Step | None, SearchResult]], result: SearchResult) -> None:
+    def __init__(self, rankings: Sequence[tuple[ComparisonStep | None, SearchResult]], result: SearchResult) -> None:
         self._steps = [step for step, _ in rankings if step is not None]
         self._places = [_places(ranking) for _, ranking in rankings]
         self._fates: dict[Key, Fate] = {(fate.source_id, fate.chunk_id): fate for fate in result.fates}
@@ -201,18 +201,18 @@ class _RankHistory:
     def _shown(self, rank: int | None) -> int | None:
         return rank if rank is not None and rank <= self._top_k else None
 
-    def _because(self, key: Key, cause: Step) -> tuple[Key, ...]:
+    def _because(self, key: Key, cause: ComparisonStep) -> tuple[Key, ...]:
         """Return the chunks that explain a change, by rank."""
         into = self._fates[key].into
         if into is not None:
             return (into,)
-        if cause is Step.AUTHORITY:
+        if cause is ComparisonStep.AUTHORITY:
             swaps = self._result.swaps
             return (
                 *(swap.loser for swap in swaps if swap.winner == key),
                 *(swap.winner for swap in swaps if swap.loser == key),
             )
-        if cause not in (Step.DEDUP, Step.FILTER):
+        if cause not in (ComparisonStep.DEDUP, ComparisonStep.FILTER):
             return ()
         place = self._steps.index(cause)
         before, after = self._places[place], self._places[place + 1]
@@ -241,7 +241,7 @@ def _turn(before: int | None, after: int | None) -> Turn:
     return "same" if before == after else "moved"
 
 
-def _cause(steps: Sequence[StepEffect]) -> Step | None:
+def _cause(steps: Sequence[StepEffect]) -> ComparisonStep | None:
     """Return the step that removed a chunk, else the (last) step that moved it furthest in its overall direction."""
     if not steps:
         return None

@@ -102,7 +102,7 @@ def _decoded(data: bytes, name: str) -> Decoded | Skipped:
     return decoded(data, name, declared=None if wide else declared)
 
 
-class Page(NamedTuple):
+class HtmlPage(NamedTuple):
     """The text of a page, the fields of its head, notices about omissions, and whether it redirects elsewhere."""
 
     text: str
@@ -111,7 +111,7 @@ class Page(NamedTuple):
     refreshed: bool = False
 
 
-def page_text(text: str) -> Page:
+def page_text(text: str) -> HtmlPage:
     """Return a page as Markdown.
 
     Raises:
@@ -132,7 +132,7 @@ def page_text(text: str) -> Page:
     body = joined(blocks)
     if title not in body and missing([title], body):
         aside.keep("the title of the page", title)
-    return Page(body, _fields(page), aside.notices(), _refreshed(page))
+    return HtmlPage(body, _fields(page), aside.notices(), _refreshed(page))
 
 
 def _refreshed(page: LexborHTMLParser) -> bool:

@@ -44,7 +44,7 @@ def _below_the_archive(name: str) -> str:
     return name
 
 
-class Member(BaseModel):
+class ArchiveMember(BaseModel):
     """A file of an archive: its path with "/", its bytes, and their SHA-256 in hex."""
 
     model_config = ConfigDict(frozen=True)
@@ -54,7 +54,7 @@ class Member(BaseModel):
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
-class BaseFacts(BaseModel):
+class BackedUpBase(BaseModel):
     """The embedded base of a backup."""
 
     model_config = ConfigDict(frozen=True)
@@ -79,7 +79,7 @@ class LedgerFacts(BaseModel):
     checkpoint: str | None
 
 
-class LeftOut(BaseModel):
+class LeftOutPart(BaseModel):
     """What a backup does not hold, and why."""
 
     model_config = ConfigDict(frozen=True)
@@ -101,17 +101,17 @@ class Manifest(BaseModel):
     format: int
     program: str
     made_at: datetime
-    base: BaseFacts | None = None
+    base: BackedUpBase | None = None
     ledger: LedgerFacts | None = None
-    left_out: tuple[LeftOut, ...] = ()
-    members: tuple[Member, ...] = ()
+    left_out: tuple[LeftOutPart, ...] = ()
+    members: tuple[ArchiveMember, ...] = ()
 
-    def below(self, folder: str) -> tuple[Member, ...]:
+    def below(self, folder: str) -> tuple[ArchiveMember, ...]:
         """Return the files below a folder of the archive."""
         return tuple(member for member in self.members if member.name.startswith(f"{folder}/"))
 
 
-class Contents(NamedTuple):
+class ArchiveContents(NamedTuple):
     """What goes into an archive, before its files are read.
 
     Attributes:
@@ -119,9 +119,9 @@ class Contents(NamedTuple):
     """
 
     files: Sequence[tuple[str, Path]]
-    base: BaseFacts | None
+    base: BackedUpBase | None
     ledger: LedgerFacts | None
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[LeftOutPart]
 
 
 @contextmanager
@@ -141,7 +141,9 @@ def staging(folder: Path) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_archive(path: Path, contents: Contents, *, program: str, made_at: datetime, progress: Progress) -> Manifest:
+def write_archive(
+    path: Path, contents: ArchiveContents, *, program: str, made_at: datetime, progress: Progress
+) -> Manifest:
     """Write an archive that only its owner may read, file by file, the manifest last."""
     total, done, members = sum(file.stat().st_size for _, file in contents.files), 0, []
     with (
@@ -184,7 +186,9 @@ class Archive:
             wrong = sorted(set(names) ^ set(expected)) or [name for name in names if names.count(name) > 1]
             raise self._damaged(f"{wrong[0]} is not in both the archive and its manifest, once")
 
-    def extract(self, members: Sequence[Member], target: Path, progress: Progress, *, private: bool = False) -> None:
+    def extract(
+        self, members: Sequence[ArchiveMember], target: Path, progress: Progress, *, private: bool = False
+    ) -> None:
         """Write files below a folder, each compared with its digest.
 
         Args:
@@ -215,7 +219,7 @@ class Archive:
             self._read(member, None, _counted(progress, done, total, member.name))
             done += member.size
 
-    def _read(self, member: Member, written: IO[bytes] | None, count: Callable[[int], None]) -> None:
+    def _read(self, member: ArchiveMember, written: IO[bytes] | None, count: Callable[[int], None]) -> None:
         with self._reading(member.name), self._archive.open(member.name) as read:
             actual = _copied(member.name, read, written, count, most=member.size)
         if actual != member:
@@ -276,7 +280,7 @@ def opened_archive(path: Path) -> Iterator[Archive]:
 
 def _copied(
     name: str, read: IO[bytes], written: IO[bytes] | None, count: Callable[[int], None], *, most: int | None = None
-) -> Member:
+) -> ArchiveMember:
     """Copy a file block by block; stop behind the first block above `most` bytes."""
     digest, size = hashlib.sha256(), 0
     while (most is None or size <= most) and (block := read.read(_BLOCK)):
@@ -285,7 +289,7 @@ def _copied(
         if written is not None:
             written.write(block)
         count(size)
-    return Member(name=name, size=size, sha256=digest.hexdigest())
+    return ArchiveMember(name=name, size=size, sha256=digest.hexdigest())
 
 
 def _counted(progress: Progress, done: int, total: int, name: str) -> Callable[[int], None]:

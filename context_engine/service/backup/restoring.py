@@ -13,7 +13,7 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, BackupError, InvalidRequest
 from context_engine.service.backup.archive import (
     Archive,
-    BaseFacts,
+    BackedUpBase,
     LedgerFacts,
     Manifest,
     Progress,
@@ -35,7 +35,7 @@ _MOST_WORKERS: Final = 8
 _SQLITE: Final = b"SQLite format 3\0"
 
 
-class Wanted(NamedTuple):
+class RestoreWanted(NamedTuple):
     """What to restore, and how.
 
     Attributes:
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
     by: str
 
 
-class Restored(NamedTuple):
+class RestoredBackup(NamedTuple):
     """A finished restore, or its dry run.
 
     Attributes:
@@ -82,7 +82,9 @@ class _Part(NamedTuple):
     place: Path
 
 
-def restore(setup: Setup, data_dir: Path, path: Path, wanted: Wanted, *, clock: Clock, progress: Progress) -> Restored:
+def restore(
+    setup: Setup, data_dir: Path, path: Path, wanted: RestoreWanted, *, clock: Clock, progress: Progress
+) -> RestoredBackup:
     """Restore the parts of a backup into a deployment that is stopped.
 
     Every file is compared with the manifest; the base is indexed and verified; the ledger is verified with the
@@ -116,7 +118,7 @@ def restore(setup: Setup, data_dir: Path, path: Path, wanted: Wanted, *, clock: 
         set_aside = () if wanted.dry_run else _put_in_place(parts, f"before-{clock.now():%Y%m%dT%H%M%SZ}")
     if not wanted.dry_run:
         setup.claim(data_dir)
-    return Restored(archive.manifest, places, set_aside, verdict, erased, kept_tokens, notes)
+    return RestoredBackup(archive.manifest, places, set_aside, verdict, erased, kept_tokens, notes)
 
 
 def restore_configuration(path: Path, target: Path, *, progress: Progress) -> Sequence[Path]:
@@ -143,7 +145,7 @@ def restore_configuration(path: Path, target: Path, *, progress: Progress) -> Se
 
 def _require_known(manifest: Manifest) -> None:
     """Refuse a base or a ledger whose tables this version does not know."""
-    known: list[tuple[str, BaseFacts | LedgerFacts | None, int]] = [(BASE, manifest.base, schema_version())]
+    known: list[tuple[str, BackedUpBase | LedgerFacts | None, int]] = [(BASE, manifest.base, schema_version())]
     if manifest.ledger is not None:
         check_installed()
         from context_engine.audit.ledger.schema import VERSION
@@ -157,7 +159,7 @@ def _require_known(manifest: Manifest) -> None:
             )
 
 
-def _places(setup: Setup, data_dir: Path, manifest: Manifest, wanted: Wanted) -> dict[str, Path]:
+def _places(setup: Setup, data_dir: Path, manifest: Manifest, wanted: RestoreWanted) -> dict[str, Path]:
     """Return the place of each part to restore, the base last.
 
     Raises:
@@ -186,7 +188,9 @@ def _places(setup: Setup, data_dir: Path, manifest: Manifest, wanted: Wanted) ->
     return places
 
 
-def _erased_since(present: Path | None, wanted: Wanted, clock: Clock) -> tuple[frozenset[bytes], tuple[str, ...]]:
+def _erased_since(
+    present: Path | None, wanted: RestoreWanted, clock: Clock
+) -> tuple[frozenset[bytes], tuple[str, ...]]:
     """Return what the present ledger and the named ones have erased, and what could not be learnt."""
     digests: set[bytes] = set()
     notes: list[str] = []
@@ -226,7 +230,7 @@ def _check_base(setup: Setup, path: Path, archive: Archive, clock: Clock) -> Non
     """
     facts = archive.manifest.base
     with open_base(path, setup.resolver.base().values, None, clock) as base:
-        if BaseFacts(**base.contents()._asdict()) != facts:
+        if BackedUpBase(**base.contents()._asdict()) != facts:
             raise BackupError(f"{archive.path}: the base holds other documents than the manifest says")
         damaged, report = base.rebuild(), base.verify()
     if damaged or not report.ok:

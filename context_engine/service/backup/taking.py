@@ -14,10 +14,10 @@ from context_engine import __version__
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, BackupError, InvalidRequest, LedgerCorrupt
 from context_engine.service.backup.archive import (
-    BaseFacts,
-    Contents,
+    ArchiveContents,
+    BackedUpBase,
     LedgerFacts,
-    LeftOut,
+    LeftOutPart,
     Manifest,
     Progress,
     opened_archive,
@@ -39,7 +39,7 @@ TOKENS: Final = "tokens"
 _FOLDERS_FILE: Final = "folders.json"
 _SUFFIX: Final = ".zip"
 _STAGING: Final = ".context-engine-backup"
-_KEYS: Final = LeftOut(
+_KEYS: Final = LeftOutPart(
     name="keys",
     reason="keep CONTEXT_ENGINE_AUDIT_KEY, CONTEXT_ENGINE_AUDIT_FORMER_KEYS, CONTEXT_ENGINE_PRIVACY_KEY and the keys "
     "of connections where secrets are kept",
@@ -89,7 +89,7 @@ def _require_new(path: Path) -> None:
         raise InvalidRequest(f"{path} exists already: a backup never overwrites a file; name another")
 
 
-def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Contents:
+def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> ArchiveContents:
     """Copy every part into a folder.
 
     Raises:
@@ -99,7 +99,7 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Cont
     left_out = [_KEYS, *_elsewhere(setup)]
     base = _base(data_dir, folder, files)
     ledger = _ledger(setup, data_dir, folder, files, clock)
-    if isinstance(ledger, LeftOut):
+    if isinstance(ledger, LeftOutPart):
         left_out.append(ledger)
     if base is None and ledger is None:
         elsewhere = "".join(f"; {row.name}: {row.reason}" for row in left_out[1:])
@@ -109,13 +109,13 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Cont
     _tokens(data_dir, folder, files)
     for name, file in configuration_files(setup.config.paths):
         if holds_secret(file):
-            left_out.append(LeftOut(name=name, reason=HOLDS_KEY))
+            left_out.append(LeftOutPart(name=name, reason=HOLDS_KEY))
         else:
             files.append((name, _copied(file, folder / name)))
-    return Contents(files, base, ledger if isinstance(ledger, LedgerFacts) else None, left_out)
+    return ArchiveContents(files, base, ledger if isinstance(ledger, LedgerFacts) else None, left_out)
 
 
-def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> BaseFacts | None:
+def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> BackedUpBase | None:
     path = base_path(data_dir)
     with base_as_it_is(path) as base:
         if not base.exists():
@@ -123,7 +123,7 @@ def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> BaseFa
         base.copy_to(folder)
     copy = base_path(folder)
     with base_as_it_is(copy) as copied:
-        facts = BaseFacts(**copied.contents()._asdict())
+        facts = BackedUpBase(**copied.contents()._asdict())
     if (path / _FOLDERS_FILE).is_file():
         shutil.copyfile(path / _FOLDERS_FILE, copy / _FOLDERS_FILE)
     files += [(f"{BASE}/{file.name}", file) for file in sorted(copy.iterdir()) if file.suffix in (".sqlite3", ".json")]
@@ -132,10 +132,12 @@ def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> BaseFa
 
 def _ledger(
     setup: Setup, data_dir: Path, folder: Path, files: list[tuple[str, Path]], clock: Clock
-) -> LedgerFacts | LeftOut | None:
+) -> LedgerFacts | LeftOutPart | None:
     place = ledger_place(setup, data_dir)
     if place.file is None:
-        return LeftOut(name=f"ledger {place.shown}", reason=_in_server("pg_dump --format=custom --file=ledger.dump"))
+        return LeftOutPart(
+            name=f"ledger {place.shown}", reason=_in_server("pg_dump --format=custom --file=ledger.dump")
+        )
     if not place.file.is_file():
         return None
     from context_engine.audit.ledger.copies import copy_ledger, opened_copy, read_contents
@@ -167,12 +169,12 @@ def _tokens(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> None
     files.append((f"{TOKENS}/{TOKEN_FILE}", copy))
 
 
-def _elsewhere(setup: Setup) -> Iterator[LeftOut]:
+def _elsewhere(setup: Setup) -> Iterator[LeftOutPart]:
     """Yield the stores of sources that are not in the embedded base."""
     specs = [spec for domain in setup.registry.domains.values() for spec in domain.sources]
     for adapter, connection in sorted({(s.adapter, s.connection or "") for s in specs if not in_embedded_base(s)}):
         how = _in_server("pg_dump --schema=...") if adapter == "postgres" else "it is backed up where it is"
-        yield LeftOut(name=f"sources of adapter {adapter}{f' in {connection}' if connection else ''}", reason=how)
+        yield LeftOutPart(name=f"sources of adapter {adapter}{f' in {connection}' if connection else ''}", reason=how)
 
 
 def _in_server(command: str) -> str:

@@ -18,7 +18,7 @@ from context_engine.testing.fake_dify.external import register_external
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
 from context_engine.testing.fake_dify.retrieve import Behaviour
 from context_engine.testing.fake_dify.search import WorkspaceModels
-from context_engine.testing.fake_dify.server import FakeRequest, Server
+from context_engine.testing.fake_dify.server import FakeDifyServer, FakeRequest
 from context_engine.testing.fake_dify.stored import HeldDataset
 from context_engine.testing.fake_dify.writes import DatasetWriter
 
@@ -100,7 +100,7 @@ class FakeDify:
         if cookies:
             self._headers += (("Set-Cookie", f"x-token={self.api_key}; Path=/; HttpOnly"),)
         self._port = port
-        self._server: Server | None = None
+        self._server: FakeDifyServer | None = None
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -221,7 +221,7 @@ class FakeDify:
 
     def start(self) -> Self:
         """Start to listen; the `with` statement does this."""
-        self._server = Server(self._port, self._app, self._headers)
+        self._server = FakeDifyServer(self._port, self._app, self._headers)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True, name="fake-dify")
         self._thread.start()
         return self
@@ -241,7 +241,7 @@ class FakeDify:
     ) -> None:
         self.stop()
 
-    def _running(self) -> Server:
+    def _running(self) -> FakeDifyServer:
         if self._server is None:
             raise RuntimeError("FakeDify is not running: use it in a with statement, or call start()")
         return self._server

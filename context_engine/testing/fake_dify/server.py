@@ -102,7 +102,7 @@ class FakeRequest:
     authorized: bool
 
 
-class Server(ThreadingHTTPServer):
+class FakeDifyServer(ThreadingHTTPServer):
     """Holds the app, the faults, the log and the open connections."""
 
     daemon_threads = True
@@ -171,7 +171,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Server
+    server: FakeDifyServer
 
     def do_GET(self) -> None:
         """Answer a call of any method."""

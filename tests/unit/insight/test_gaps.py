@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from context_engine.insight.gaps import (
-    AskedQuestion,
     DocumentName,
+    RecordedQuestion,
     ShownDocument,
     StaleDocument,
     asked_question,
@@ -16,9 +16,9 @@ from context_engine.insight.gaps import (
 SOP, WEB, OLD = DocumentName("sops", "SOP-1", "2"), DocumentName("web", "page"), DocumentName("sops", "SOP-9", "1")
 
 
-def search(number: int, question: str | None, decision: str = "no_match", **fields: Any) -> AskedQuestion:
+def search(number: int, question: str | None, decision: str = "no_match", **fields: Any) -> RecordedQuestion:
     row = {"asker": "", "shown": (), "nearest": (), "time": f"2026-03-{number:02}T10:00:00Z", **fields}
-    return AskedQuestion(search_id=str(number), question=question, decision=decision, **row)
+    return RecordedQuestion(search_id=str(number), question=question, decision=decision, **row)
 
 
 def shown(name: DocumentName, tier: int = 2, expired: bool = False) -> ShownDocument:
@@ -71,5 +71,5 @@ def test_a_record_becomes_a_search() -> None:
     ]
     account = {"entry": entry, "question": {"result": {"query": "limit?"}}, "fates": fates}
     made = asked_question(account)
-    assert made == AskedQuestion("x", "t", "p", "limit?", "answered", (shown(SOP, 2, True),), (WEB,))
+    assert made == RecordedQuestion("x", "t", "p", "limit?", "answered", (shown(SOP, 2, True),), (WEB,))
     assert asked_question({**account, "question": None}).question is None

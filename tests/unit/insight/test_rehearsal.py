@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Decision, SearchResult
-from context_engine.insight.rehearsal import Change, rehearsed
+from context_engine.insight.rehearsal import AnswerChange, rehearsed
 
 
 @pytest.fixture
@@ -20,20 +20,22 @@ def result(ask: Any, chunk_of: Any) -> SearchResult:
 
 
 def test_the_same_answer_is_the_same(result: SearchResult) -> None:
-    assert rehearsed(result, result) == (Change.SAME, ("answered", "answered"), (), ())
+    assert rehearsed(result, result) == (AnswerChange.SAME, ("answered", "answered"), (), ())
 
 
 def test_each_change_by_its_name(result: SearchResult) -> None:
     one, two, three = result.chunks
-    assert rehearsed(result, replace(result, chunks=(two, one, three))).change is Change.ORDER
-    assert rehearsed(result, replace(result, chunks=(replace(one, final=0.1), two, three))).change is Change.SCORES
+    assert rehearsed(result, replace(result, chunks=(two, one, three))).change is AnswerChange.ORDER
+    assert (
+        rehearsed(result, replace(result, chunks=(replace(one, final=0.1), two, three))).change is AnswerChange.SCORES
+    )
     gained = rehearsed(replace(result, chunks=(one, two)), result)
-    assert (gained.change, [text.chunk_id for text in gained.gained]) == (Change.GAINED, [three.chunk_id])
+    assert (gained.change, [text.chunk_id for text in gained.gained]) == (AnswerChange.GAINED, [three.chunk_id])
     lost = rehearsed(result, replace(result, chunks=(one,)))
-    assert (lost.change, [text.chunk_id for text in lost.lost]) == (Change.LOST, [two.chunk_id, three.chunk_id])
+    assert (lost.change, [text.chunk_id for text in lost.lost]) == (AnswerChange.LOST, [two.chunk_id, three.chunk_id])
     flipped = rehearsed(result, replace(result, chunks=(), decision=Decision.OUT_OF_SCOPE))
     assert (flipped.change, flipped.decisions, len(flipped.lost)) == (
-        Change.DECISION,
+        AnswerChange.DECISION,
         ("answered", "out_of_scope"),
         3,
     )

@@ -25,7 +25,7 @@ from context_engine.errors import ContextEngineError
 if TYPE_CHECKING:
     from context_engine.core.engine import Engine
     from context_engine.core.models import SearchRequest
-    from context_engine.insight.rehearsal import RehearsedAnswer, ShownText
+    from context_engine.insight.rehearsal import AnswerText, RehearsedAnswer
 
 SCHEMA_VERSION: Final = 1
 _MOST_LINES: Final = 20
@@ -252,11 +252,11 @@ def _told(result: _Rehearsal) -> str:
     return "; ".join(parts) or "the same texts in another order"
 
 
-def _names(texts: Iterable[ShownText]) -> str:
+def _names(texts: Iterable[AnswerText]) -> str:
     counts = Counter(map(_name, texts))
     return ", ".join(name if count == 1 else f"{count} texts of {name}" for name, count in counts.items())
 
 
-def _name(text: ShownText) -> str:
+def _name(text: AnswerText) -> str:
     version = f" v{text.document_version}" if text.document_version else ""
     return f"{text.document_id}{version}" if text.document_id else f"{text.source_id}/{text.chunk_id}"

@@ -17,7 +17,7 @@ from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.insight.gaps import AskedQuestion, DocumentName, Gaps, QuestionGroup
+    from context_engine.insight.gaps import DocumentName, Gaps, QuestionGroup, RecordedQuestion
 
 SCHEMA_VERSION: Final = 1
 _MOST_ROWS: Final = 15
@@ -54,7 +54,7 @@ def gaps(at: LedgerLocation, domain: str | None, days: int, as_json: bool) -> No
             note(f"not looked at, because they cannot list their documents: {', '.join(unread)}", style="yellow")
 
 
-def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[AskedQuestion]:
+def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQuestion]:
     from context_engine.audit.ledger.look_up import Criteria
     from context_engine.audit.review.account import account_of
     from context_engine.audit.review.stored import ledger_pseudonyms

@@ -87,7 +87,7 @@ class CaseAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ReviewCase:
     """Everything about one record.
 
     Attributes:
@@ -133,7 +133,7 @@ class Case:
         return {"record": self.record.model_dump(mode="json"), "explanation": told}
 
 
-def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: bool) -> Case:
+def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: bool) -> ReviewCase:
     """Rebuild a case from its record.
 
     Args:
@@ -162,7 +162,7 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
         (fate for fate in told.fates if fate["outcome"] != "returned"), key=lambda fate: _distance(fate, order)
     )
     full = exceptions_of(entry)
-    return Case(
+    return ReviewCase(
         record=told,
         explanation=explanation,
         question=_question(told, explanation, masked),
@@ -293,7 +293,7 @@ def _quote(quote: Mapping[str, Any], mask: Mask | None) -> tuple[str, str, str]:
     return str(quote["label"]), place, str(quote["text"]) if mask is None else mask(str(quote["text"]))
 
 
-class Standing(NamedTuple):
+class LogStanding(NamedTuple):
     """The oldest checkpoint that covers a record: the first proof that it existed.
 
     Attributes:
@@ -307,7 +307,7 @@ class Standing(NamedTuple):
     signers: tuple[str, ...]
 
 
-def standing_of(record: OwnedRecord) -> Standing | None:
+def standing_of(record: OwnedRecord) -> LogStanding | None:
     """Return the first checkpoint that covers a record; None if none does yet."""
     from context_engine.audit.formats.checkpoint import parse_note
     from context_engine.audit.formats.strict import FormatError
@@ -321,4 +321,4 @@ def standing_of(record: OwnedRecord) -> Standing | None:
         signers = tuple(dict.fromkeys(sign.name for sign in parse_note(covering.note).signatures))
     except FormatError:  # `audit verify` reports it
         signers = ()
-    return Standing(covering.size, covering.written, signers)
+    return LogStanding(covering.size, covering.written, signers)

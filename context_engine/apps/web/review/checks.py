@@ -23,7 +23,7 @@ DRIFT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckFinding:
     """The result of a check.
 
     Attributes:
@@ -42,7 +42,7 @@ class Finding:
     drifts: tuple[ChunkDrift, ...] = ()
 
 
-def replay_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, reviewed: Reviewed) -> Finding:
+def replay_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, reviewed: Reviewed) -> CheckFinding:
     """Compute a recorded search or answer again from its record alone, and remember whether it was the same."""
     finding = replay_finding(
         record, Now(setup=deployment.setup, data_dir=deployment.data_dir, settings=caller.operator)
@@ -52,42 +52,42 @@ def replay_now(deployment: Deployment, caller: Authenticated, record: OwnedRecor
     return finding
 
 
-def replay_finding(record: OwnedRecord, now: Now) -> Finding:
+def replay_finding(record: OwnedRecord, now: Now) -> CheckFinding:
     """Compute a recorded search or answer again from its record alone."""
     told: list[str] = []
     try:
         again = replayed(record.ledger, record.record_id, replace(now, tell=told.append))
     except QueryNotRecorded:
         sealed = "It cannot be replayed: only a digest of the question is kept"
-        return Finding(kind="replay", state="warn", headline=sealed)
+        return CheckFinding(kind="replay", state="warn", headline=sealed)
     except (AuditError, InvalidRequest) as error:
-        return Finding(kind="replay", state="warn", headline="It cannot be replayed", lines=(str(error),))
+        return CheckFinding(kind="replay", state="warn", headline="It cannot be replayed", lines=(str(error),))
     if again.identical:
         same = "Identical: the record gives the same answer to the byte"
         if isinstance(again, AnswerReplay):
             same = "Identical: the record gives the same sentences with the same verdicts"
-        return Finding(kind="replay", state="good", headline=same, lines=told, replay=again)
+        return CheckFinding(kind="replay", state="good", headline=same, lines=told, replay=again)
     why = again.explanation or "a context differs"
-    return Finding(kind="replay", state="bad", headline=f"NOT identical: {why}", lines=told, replay=again)
+    return CheckFinding(kind="replay", state="bad", headline=f"NOT identical: {why}", lines=told, replay=again)
 
 
-def drift_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, _reviewed: Reviewed) -> Finding:
+def drift_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, _reviewed: Reviewed) -> CheckFinding:
     """Compare the chunks that were shown with their sources now."""
     try:
         answer = shown_in(record.ledger, record.record_id)
     except (AuditError, InvalidRequest) as error:
-        return Finding(kind="drift", state="warn", headline="It cannot be compared", lines=(str(error),))
+        return CheckFinding(kind="drift", state="warn", headline="It cannot be compared", lines=(str(error),))
     with fetching_engine(deployment.setup, deployment.data_dir) as engine:
         drifts = drifts_of(answer, engine, deployment.setup, caller.principal, DRIFT_S)
     changed = {state: count for state, count in counts(drifts).items() if count and state != "unchanged"}
     if not changed:
         said = "All chunks are as they were shown" if drifts else "It showed no chunk"
-        return Finding(kind="drift", state="good", headline=said, drifts=drifts)
+        return CheckFinding(kind="drift", state="good", headline=said, drifts=drifts)
     words = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in changed.items())
-    return Finding(kind="drift", state="warn", headline=f"Of {len(drifts)} chunks: {words}", drifts=drifts)
+    return CheckFinding(kind="drift", state="warn", headline=f"Of {len(drifts)} chunks: {words}", drifts=drifts)
 
 
-def why_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, chunk: str) -> Finding:
+def why_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, chunk: str) -> CheckFinding:
     """Tell why a chunk was shown or not.
 
     Args:
@@ -98,7 +98,7 @@ def why_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, 
     from context_engine.audit.review.why import NOTHING_TAKEN, AccessTaken, why
 
     if not chunk:
-        return Finding(kind="why", state="warn", headline="Name a chunk: its id, or SOURCE/CHUNK")
+        return CheckFinding(kind="why", state="warn", headline="Name a chunk: its id, or SOURCE/CHUNK")
     try:
         result = recorded_result(record.ledger, record.record_id, record.entry, None)
         taken = NOTHING_TAKEN
@@ -106,10 +106,10 @@ def why_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, 
             taken = AccessTaken.of_entry(account_of(record.entry, record.index, record.ledger).entry)
         answer = why(result, chunk, None, taken)
     except (AuditError, InvalidRequest, QueryNotRecorded) as error:
-        return Finding(kind="why", state="warn", headline="It cannot be told", lines=(str(error),))
+        return CheckFinding(kind="why", state="warn", headline="It cannot be told", lines=(str(error),))
     lines = [line.strip() for line in why_lines(answer, result, _names(result))]
     notes = () if answer.same else (NOT_SAME,)
-    return Finding(kind="why", state="good", headline=lines[0], lines=(*notes, *lines[1:]))
+    return CheckFinding(kind="why", state="good", headline=lines[0], lines=(*notes, *lines[1:]))
 
 
 def _names(result: Any) -> Mapping[tuple[str, str], str]:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from context_engine.audit.ledger.look_up import Criteria, MentionCriteria
-from context_engine.audit.ledger.newest import Wanted, mentions_in, uses_newest_first
+from context_engine.audit.ledger.newest import WantedRecords, mentions_in, uses_newest_first
 from context_engine.audit.review.impact import FATES, AffectedAnswer, affected
 from context_engine.service.records import own_pseudonyms
 
@@ -57,7 +57,7 @@ def document_of(
     ledger.integrate()
     chunks = MentionCriteria(document_id=document, document_version=version or None, source_id=source)
     callers = None if reader is None else tuple(own_pseudonyms(ledger, reader))
-    wanted = Wanted(criteria=Criteria(domain=domain), callers=callers)
+    wanted = WantedRecords(criteria=Criteria(domain=domain), callers=callers)
     fates: dict[int, str] = {}
     versions: dict[str, set[int]] = {}
     people: set[str | None] = set()

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from context_engine.audit.formats.checkpoint import parse_note
 from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.ledger.look_up import Criteria
-from context_engine.audit.ledger.newest import Wanted, entries_of, newest_rows
+from context_engine.audit.ledger.newest import WantedRecords, entries_of, newest_rows
 from context_engine.audit.ledger.schema import erasure
 from context_engine.audit.record.entry import read_entry
 from context_engine.wiring.audit_report import audit_notices
@@ -98,7 +98,7 @@ def _shown(checkpoint: StoredCheckpoint) -> ShownCheckpoint:
 
 def _about_the_log(ledger: Ledger) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return the newest entries of the log about itself, by kind."""
-    rows = newest_rows(ledger, Wanted(criteria=Criteria(), kinds=_KINDS), _MOST)
+    rows = newest_rows(ledger, WantedRecords(criteria=Criteria(), kinds=_KINDS), _MOST)
     with ledger.database.connect() as connection:
         stored = entries_of(connection, [row.index for row in rows])
     read = [read_entry(stored[row.index]) for row in rows if row.index in stored]

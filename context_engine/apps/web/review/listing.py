@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from context_engine.apps.web.addresses import with_query
 from context_engine.audit.ledger.look_up import Criteria, MentionCriteria, RecordRow
 from context_engine.audit.ledger.newest import (
-    Wanted,
+    WantedRecords,
     entries_of,
     matching,
     naming_newest_first,
@@ -173,7 +173,7 @@ def listing(ledger: Ledger, reviewed: Reviewed, filters: Filters, *, reader: str
     )
 
 
-def _wanted(ledger: Ledger, filters: Filters, reader: str | None) -> Wanted:
+def _wanted(ledger: Ledger, filters: Filters, reader: str | None) -> WantedRecords:
     criteria = Criteria(
         since=None if filters.since is None else datetime.combine(filters.since, time(), UTC),
         until=None if filters.until is None else datetime.combine(filters.until + timedelta(days=1), time(), UTC),
@@ -185,7 +185,7 @@ def _wanted(ledger: Ledger, filters: Filters, reader: str | None) -> Wanted:
         named = _PSEUDONYM.fullmatch(filters.person)
         person = frozenset((filters.person,)) if named else own_pseudonyms(ledger, filters.person)
         callers = person if callers is None else person & callers
-    return Wanted(
+    return WantedRecords(
         criteria=criteria, kinds=KINDS[filters.kind], callers=None if callers is None else tuple(sorted(callers))
     )
 
@@ -209,7 +209,13 @@ def _excepted(reviewed: Reviewed, exception: str, before: int | None) -> Iterato
 
 
 def _counts(
-    ledger: Ledger, reviewed: Reviewed, wanted: Wanted, filters: Filters, names: Mapping[str, str], *, everybody: bool
+    ledger: Ledger,
+    reviewed: Reviewed,
+    wanted: WantedRecords,
+    filters: Filters,
+    names: Mapping[str, str],
+    *,
+    everybody: bool,
 ) -> tuple[tuple[str, str, int | None], ...]:
     """Return the number of records with each exception, within all other filters but a document's."""
     others = replace(filters, exception="", before=None)

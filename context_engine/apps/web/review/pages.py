@@ -12,8 +12,8 @@ from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import document_address, search_address
 from context_engine.apps.web.funnel import funnel_bars
 from context_engine.apps.web.rendering import Page, html_response, respond
-from context_engine.apps.web.review.case import Case, case_of, standing_of
-from context_engine.apps.web.review.checks import Finding, drift_now, replay_now, why_now
+from context_engine.apps.web.review.case import ReviewCase, case_of, standing_of
+from context_engine.apps.web.review.checks import CheckFinding, drift_now, replay_now, why_now
 from context_engine.apps.web.review.documents import document_of
 from context_engine.apps.web.review.integrity import integrity_of
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
 router = APIRouter(prefix="/review", include_in_schema=False)
-Check = Callable[[Deployment, Authenticated, OwnedRecord, Reviewed], Finding]
+Check = Callable[[Deployment, Authenticated, OwnedRecord, Reviewed], CheckFinding]
 _ACTIVE: Final = {"active": "review"}
 _NOT_RECORDED: Final = "Searches are not recorded here: the operator can set audit_mode."
 _NOTHING_YET: Final = "Nothing is recorded yet: the first search with recording switched on creates the ledger."
@@ -168,7 +168,7 @@ def _case(reviews: Reviews, deployment: Deployment, caller: Authenticated, recor
     return Page("review/case.html", {**_ACTIVE, **case_values(case, record), "finding": finding, "replayed": replayed})
 
 
-def case_values(case: Case, record: OwnedRecord) -> dict[str, Any]:
+def case_values(case: ReviewCase, record: OwnedRecord) -> dict[str, Any]:
     """Return what the template of a case reads, without the results of checks."""
     links = {"document_address": document_address, "search_address": search_address}
     return {"case": case, "standing": standing_of(record), "funnel": funnel_bars(case.stages), **links}

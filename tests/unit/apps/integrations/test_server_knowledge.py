@@ -11,7 +11,7 @@ import pytest
 import respx
 
 from context_engine.apps.integrations.knowledge import Server
-from context_engine.apps.integrations.refusal import ServerUnavailable
+from context_engine.apps.integrations.refusal import ServerUnreachable
 from context_engine.errors import (
     AllSourcesFailed,
     ConfigError,
@@ -94,13 +94,13 @@ def test_a_server_that_stays_busy_says_so(route):
 )
 def test_an_answer_of_something_else_is_named(route, server, reply):
     route.mock(return_value=reply)
-    with pytest.raises(ServerUnavailable, match="not as a context-engine server"):
+    with pytest.raises(ServerUnreachable, match="not as a context-engine server"):
         server.ask(QUESTION)
 
 
 def test_a_server_that_cannot_be_reached_is_named_and_the_token_is_not(route):
     route.mock(side_effect=httpx.ConnectError("refused"))
-    with pytest.raises(ServerUnavailable, match=f"the server {URL} gave no answer") as error:
+    with pytest.raises(ServerUnreachable, match=f"the server {URL} gave no answer") as error:
         Server(URL, TOKEN, timeout_s=0.3).ask(QUESTION)
     assert TOKEN not in str(error.value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from context_engine.apps.web.charts import Bar, Column, bars_chart, columns
+from context_engine.apps.web.charts import ChartBar, Column, bars_chart, columns
 
 
 def widths(svg: str, kind: str) -> list[float]:
@@ -16,7 +16,7 @@ def heights(svg: str, kind: str) -> list[float]:
 
 
 def test_bars_are_as_long_as_their_share_of_the_largest():
-    svg = bars_chart([Bar("a", 4, "4"), Bar("b", 1, "1"), Bar("c", 0, "0")], "Counts")
+    svg = bars_chart([ChartBar("a", 4, "4"), ChartBar("b", 1, "1"), ChartBar("c", 0, "0")], "Counts")
     assert widths(svg, "fill") == [50.0, 12.5]
     assert "<title>Counts</title><desc>a: 4; b: 1; c: 0</desc>" in svg
 
@@ -28,7 +28,7 @@ def test_columns_show_a_part_of_each():
 
 
 def test_labels_are_text():
-    svg = bars_chart([Bar("<script>", 1, '"')], "<b>")
+    svg = bars_chart([ChartBar("<script>", 1, '"')], "<b>")
     assert "<script>" not in svg
     assert "<b>" not in svg
     assert columns([], "Nothing", "x").startswith("<svg")

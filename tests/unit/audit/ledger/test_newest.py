@@ -9,7 +9,7 @@ import pytest
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import Criteria, MentionCriteria
 from context_engine.audit.ledger.newest import (
-    Wanted,
+    WantedRecords,
     entries_of,
     matching,
     mentions_in,
@@ -19,7 +19,7 @@ from context_engine.audit.ledger.newest import (
     uses_newest_first,
 )
 
-ANY = Wanted(criteria=Criteria())
+ANY = WantedRecords(criteria=Criteria())
 
 
 def shown(document: str, version: str, place: int = 0) -> dict[str, str]:
@@ -65,10 +65,10 @@ def test_pages_follow_each_other_without_gap_or_repetition(filled):
     ("wanted", "expected"),
     [
         (ANY, [4, 5, 3, 2, 1, 0]),
-        (Wanted(criteria=Criteria(), kinds=("answer", "refusal")), [4, 2]),
-        (Wanted(criteria=Criteria(), callers=("p0", "p1")), [4, 3, 1, 0]),
-        (Wanted(criteria=Criteria(), callers=()), []),
-        (Wanted(criteria=Criteria(domain="NPA"), kinds=("search",)), [5, 3, 1]),
+        (WantedRecords(criteria=Criteria(), kinds=("answer", "refusal")), [4, 2]),
+        (WantedRecords(criteria=Criteria(), callers=("p0", "p1")), [4, 3, 1, 0]),
+        (WantedRecords(criteria=Criteria(), callers=()), []),
+        (WantedRecords(criteria=Criteria(domain="NPA"), kinds=("search",)), [5, 3, 1]),
     ],
 )
 def test_each_condition_narrows(filled, wanted, expected):
@@ -84,7 +84,7 @@ def test_rows_among_indices_are_read_only_as_far_as_needed(filled):
             read.append(index)
             yield index
 
-    wanted = Wanted(criteria=Criteria(domain="NPA"))
+    wanted = WantedRecords(criteria=Criteria(domain="NPA"))
     assert indices(rows_among(filled, wanted, 2, backwards())) == [5, 3]
     assert indices(rows_among(filled, wanted, 9, iter((5, 4, 3, 1, 0)))) == [5, 3, 1]
 

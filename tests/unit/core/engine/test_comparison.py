@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine import recompute
-from context_engine.core.engine.comparison import Step, compare
+from context_engine.core.engine.comparison import ComparisonStep, compare
 from context_engine.core.models import Condition, FilterOp
 from context_engine.core.ranking.dedup import deduplicate
 from context_engine.errors import InvalidRequest
@@ -21,7 +21,10 @@ def places(comparison):
 def test_authority_lifts_a_tier_above_a_page_that_is_a_little_more_relevant(ask, chunk_of):
     # .6 * .85 + .4 * .4 = .67 against .6 * .9 + .4 * 0 = .54
     found = compare(ask([(1, [chunk_of("record", 0.85)]), (5, [chunk_of("page", 0.9)])]))
-    assert places(found) == {"record": ("moved", 2, 1, Step.AUTHORITY), "page": ("moved", 1, 2, Step.AUTHORITY)}
+    assert places(found) == {
+        "record": ("moved", 2, 1, ComparisonStep.AUTHORITY),
+        "page": ("moved", 1, 2, ComparisonStep.AUTHORITY),
+    }
     record, page = found.changes
     assert (record.because, page.because) == ((page.key,), (record.key,))
     assert [chunk.chunk_id for chunk in found.baseline.chunks] == ["page", "record"]
@@ -32,8 +35,8 @@ def test_a_copy_is_in_the_baseline_and_merged_in_the_answer(ask, chunk_of):
     found = compare(ask(pool, stage2_top_k=2))
     assert places(found) == {
         "kept": ("same", 1, 1, None),
-        "next": ("entered", 3, 2, Step.DEDUP),
-        "copy": ("left", 2, None, Step.DEDUP),
+        "next": ("entered", 3, 2, ComparisonStep.DEDUP),
+        "copy": ("left", 2, None, ComparisonStep.DEDUP),
     }
     _, entered, left = found.changes
     assert left.because == (("t2", "kept"),)
@@ -42,7 +45,7 @@ def test_a_copy_is_in_the_baseline_and_merged_in_the_answer(ask, chunk_of):
 
 def test_what_is_below_the_threshold_left_with_its_number(ask, chunk_of):
     found = compare(ask([(2, [chunk_of("a", 0.8), chunk_of("b", 0.3)])], min_relevance_score=0.5))
-    assert places(found)["b"] == ("left", 2, None, Step.FILTER)
+    assert places(found)["b"] == ("left", 2, None, ComparisonStep.FILTER)
     fate = found.changes[-1].fate
     assert (fate.stage, fate.reason, fate.value, fate.limit) == ("relevance", "below_min_relevance", 0.3, 0.5)
 
@@ -59,7 +62,10 @@ def test_the_reranker_has_no_part_in_the_baseline(ask, chunk_of):
     pool = [(2, [chunk_of("first", 0.8), chunk_of("second", 0.7)])]
     found = compare(ask(pool, engine={"reranker": reranker}))
     # .5 * .8 + .5 * 0 = .4 against .5 * .7 + .5 * 1 = .85
-    assert places(found) == {"second": ("moved", 2, 1, Step.RERANK), "first": ("moved", 1, 2, Step.RERANK)}
+    assert places(found) == {
+        "second": ("moved", 2, 1, ComparisonStep.RERANK),
+        "first": ("moved", 1, 2, ComparisonStep.RERANK),
+    }
     assert found.baseline.rerank_scores == {}
 
 
@@ -75,7 +81,7 @@ def test_a_reranker_that_failed_changed_nothing(ask, chunk_of):
 def test_an_exact_match_comes_first_by_its_own_step(ask, chunk_of):
     pool = [(2, [chunk_of("plain", 0.9, "A rule on approvals."), chunk_of("named", 0.5, "See NPA-SOP-001 for rules.")])]
     found = compare(ask(pool, query="rules of NPA-SOP-001"))
-    assert places(found)["named"] == ("moved", 2, 1, Step.EXACT_MATCH)
+    assert places(found)["named"] == ("moved", 2, 1, ComparisonStep.EXACT_MATCH)
 
 
 def test_limits_of_one_document_are_the_last_step(ask, chunk_of):
@@ -83,8 +89,8 @@ def test_limits_of_one_document_are_the_last_step(ask, chunk_of):
     found = compare(ask([(2, [*chunks, chunk_of("c", 0.7)])], max_per_document=1))
     assert places(found) == {
         "a": ("same", 1, 1, None),
-        "c": ("moved", 3, 2, Step.LIMITS),
-        "b": ("left", 2, None, Step.LIMITS),
+        "c": ("moved", 3, 2, ComparisonStep.LIMITS),
+        "b": ("left", 2, None, ComparisonStep.LIMITS),
     }
 
 
@@ -102,8 +108,8 @@ def test_the_way_of_a_chunk_goes_on_where_it_left_off(ask, chunk_of):
     found = compare(ask(pool))
     (record,) = [one for one in found.changes if one.key[1] == "record"]
     # the copy above it goes, then .6 * .7 + .4 * .4 = .58 passes .6 * .9 = .54
-    assert record.steps == ((Step.DEDUP, 4, 3), (Step.AUTHORITY, 3, 1))
-    assert record.cause is Step.AUTHORITY
+    assert record.steps == ((ComparisonStep.DEDUP, 4, 3), (ComparisonStep.AUTHORITY, 3, 1))
+    assert record.cause is ComparisonStep.AUTHORITY
 
 
 def test_a_result_without_its_request_is_refused(ask, chunk_of):

@@ -18,9 +18,9 @@ from context_engine.errors import BackupError, StoreLocked
 from context_engine.service.backup.archive import (
     FORMAT,
     MANIFEST,
-    Contents,
-    LeftOut,
-    Member,
+    ArchiveContents,
+    ArchiveMember,
+    LeftOutPart,
     opened_archive,
     staging,
     write_archive,
@@ -45,7 +45,7 @@ def written(folder: Path, progress: Callable[[int, int, str], None] = lambda *_:
         file.write_bytes(content)
         files.append((name, file))
     path = folder / "archive.zip"
-    contents = Contents(files, None, None, [LeftOut(name="keys", reason="secret")])
+    contents = ArchiveContents(files, None, None, [LeftOutPart(name="keys", reason="secret")])
     write_archive(path, contents, program="0.1.0", made_at=NOON, progress=progress)
     return path
 
@@ -75,11 +75,11 @@ def test_what_was_written_is_read(archive: Path, tmp_path: Path) -> None:
     with opened_archive(archive) as opened:
         manifest = opened.manifest
     assert (manifest.format, manifest.program, manifest.made_at) == (1, "0.1.0", NOON)
-    assert manifest.members[0] == Member(
+    assert manifest.members[0] == ArchiveMember(
         name="base/base.sqlite3", size=768, sha256=hashlib.sha256(bytes(range(256)) * 3).hexdigest()
     )
     assert [member.name for member in manifest.below("config")] == ["config/rag-pipeline.json"]
-    assert manifest.left_out == (LeftOut(name="keys", reason="secret"),)
+    assert manifest.left_out == (LeftOutPart(name="keys", reason="secret"),)
 
 
 def test_progress_counts_megabytes_of_all_files(tmp_path: Path) -> None:
