@@ -8,10 +8,11 @@ evidence missing is refused before a model is asked.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal, NamedTuple, cast, get_args
+from dataclasses import replace
+from typing import Final, NamedTuple, cast, get_args
 
-from context_engine.answer.conflicts import Conflict, conflicts
+from context_engine.answer.composed import Answer
+from context_engine.answer.conflicts import conflicts
 from context_engine.answer.evidence import evidence_of
 from context_engine.answer.extract import extract
 from context_engine.answer.record import answer_record
@@ -26,7 +27,6 @@ from context_engine.core.query.follow_up import needs_subject
 from context_engine.core.tracing import Step, spanned
 from context_engine.errors import ChatModelError, CostLimitReached, InvalidRequest
 
-Mode = Literal["extractive", "model"]
 _POLICIES: Final = get_args(AnswerPolicy)
 _MOST_EXTRACTED: Final = 3
 _REFUSED: Final = {
@@ -40,54 +40,6 @@ _NO_SUBJECT: Final = (
 )
 _NO_SENTENCE: Final = "The passages that were found do not hold the answer."
 _UNSUPPORTED: Final = "What the model wrote is not supported by the passages that it cites, so it is not shown."
-
-
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    """An answer with its evidence; complete when it has an id.
-
-    Attributes:
-        answer_id: id of its record; "" before it is recorded.
-        asked: the question as asked; `result.query` is the question as searched.
-        mode: extractive, or by a model.
-        policy: what happens to unsupported sentences.
-        wants: what the question asks for; "" if a model answered.
-        sentences: all of them, in order, including those that may not be shown.
-        refusal: why there is no answer; None if there is one.
-        conflicts: passages that disagree about what is answered.
-        written: what a model was asked and wrote; None without one.
-        rewriting: what a model was asked to rewrite the question; None without one.
-        warnings: sentences for people.
-    """
-
-    answer_id: str = ""
-    result: SearchResult
-    context: Context
-    evidence: tuple[Evidence, ...]
-    asked: str
-    mode: Mode
-    policy: AnswerPolicy
-    wants: str = ""
-    sentences: list[Sentence] = field(default_factory=list)
-    refusal: AnswerRefusal | None = None
-    conflicts: tuple[Conflict, ...] = ()
-    written: ModelCall | None = None
-    rewriting: ModelCall | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def shown(self) -> tuple[Sentence, ...]:
-        """The sentences that may be shown."""
-        return () if self.refusal is not None else self.allowed
-
-    @property
-    def allowed(self) -> tuple[Sentence, ...]:
-        """The sentences that the policy lets through, each by itself."""
-        return tuple(sentence for sentence in self.sentences if self.allows(sentence))
-
-    def allows(self, sentence: Sentence) -> bool:
-        """Return whether the policy lets a sentence through."""
-        return sentence.verdict is Verdict.SUPPORTED or self.policy in ("show", "mark")
 
 
 class Stated(NamedTuple):

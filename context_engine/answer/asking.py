@@ -6,8 +6,9 @@ from collections.abc import Generator
 from typing import Any, Final
 from uuid import uuid4
 
-from context_engine.answer.answering import Answer, Answerer, Event, Started, last_of
+from context_engine.answer.answering import Answerer, Event, Started, last_of
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
+from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
 from context_engine.answer.cost import PriceTable
 from context_engine.answer.text import answer_text

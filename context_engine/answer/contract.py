@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from context_engine.answer.answering import Answer, Event, Finished, Started, Stated
+from context_engine.answer.answering import Event, Finished, Started, Stated
+from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict
 from context_engine.answer.cost import money_text, total
 from context_engine.answer.text import answer_text, cited, conflict_text

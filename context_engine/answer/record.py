@@ -13,7 +13,7 @@ from context_engine.core.protocols import Mask
 from context_engine.core.text import content_sha256
 
 if TYPE_CHECKING:
-    from context_engine.answer.answering import Answer
+    from context_engine.answer.composed import Answer
     from context_engine.answer.writing import ModelCall
 
 

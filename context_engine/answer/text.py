@@ -8,7 +8,7 @@ from context_engine.answer.values import Sentence, Verdict
 from context_engine.core.models import Citation
 
 if TYPE_CHECKING:
-    from context_engine.answer.answering import Answer
+    from context_engine.answer.composed import Answer
     from context_engine.answer.conflicts import Conflict, Side
 
 _MARKS: Final = {

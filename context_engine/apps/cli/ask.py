@@ -21,7 +21,7 @@ from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import document_name, heading, location
 
 if TYPE_CHECKING:
-    from context_engine.answer.answering import Answer
+    from context_engine.answer.composed import Answer
     from context_engine.answer.values import Sentence
     from context_engine.core.models import RankedChunk
 

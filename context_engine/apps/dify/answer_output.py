@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from context_engine.answer.answering import Answer, Stated
+from context_engine.answer.answering import Stated
+from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.contract import AnswerResponse, citation_line, response_of
 from context_engine.answer.text import sentence_text, separator

@@ -6,8 +6,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from context_engine.answer.answering import Answer, Answerer, Event, Stated
+from context_engine.answer.answering import Answerer, Event, Stated
 from context_engine.answer.asking import answerer_of
+from context_engine.answer.composed import Answer
 from context_engine.answer.writing import messages_of
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.answer_output import answer_output, stated_text

@@ -12,6 +12,7 @@ from context_engine.apps.web.admin_figures import matrix_of, searches_of, source
 from context_engine.apps.web.charts import ChartBar, Column, bars_chart, columns
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.result_words import TIERS
+from context_engine.apps.web.site_state import SiteState, site_of
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import AuditError, AuditOff, NotPermitted
 from context_engine.service.callers import Authenticated
@@ -20,7 +21,6 @@ from context_engine.wiring.audit_report import audit_in_force
 
 if TYPE_CHECKING:
     from context_engine.apps.web.admin_figures import SearchFigures
-    from context_engine.apps.web.site import WebSite
     from context_engine.audit.review.overview import Overview
 
 router = APIRouter(include_in_schema=False)
@@ -30,12 +30,12 @@ _ACTIVE: Final = {"active": "admin"}
 @router.get("/admin")
 async def admin_page(request: Request) -> Response:
     """Show the state of the service to an operator."""
-    service, site = service_of(request), request.app.state.site
+    service, site = service_of(request), site_of(request)
     service.readiness.look()
     return await respond(request, lambda deployment, caller: _page(service, site, deployment, caller))
 
 
-def _page(service: Service, site: WebSite, deployment: Deployment, caller: Authenticated) -> Page:
+def _page(service: Service, site: SiteState, deployment: Deployment, caller: Authenticated) -> Page:
     if not caller.operator:
         raise NotPermitted("this page names the sources and rules of every domain: it is for operators")
     readiness, registry = service.readiness, deployment.setup.registry
@@ -63,7 +63,7 @@ def _page(service: Service, site: WebSite, deployment: Deployment, caller: Authe
     return Page("admin.html", {**_ACTIVE, **values})
 
 
-def _overview(site: WebSite, deployment: Deployment) -> tuple[Overview | None, dict[str, int]]:
+def _overview(site: SiteState, deployment: Deployment) -> tuple[Overview | None, dict[str, int]]:
     """Return the overview of the ledger with its size; None if nothing is recorded or it cannot be read."""
     try:
         ledger = deployment.ledger.opened()

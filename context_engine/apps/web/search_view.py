@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from context_engine.answer.answering import Answer
+from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address

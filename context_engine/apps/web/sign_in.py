@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
@@ -11,11 +11,9 @@ from fastapi import APIRouter, Request, Response
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import own_address
 from context_engine.apps.web.rendering import Page, html_response, rendered_page
+from context_engine.apps.web.site_state import site_of
 from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
 from context_engine.service.deployment import Deployment
-
-if TYPE_CHECKING:
-    from context_engine.apps.web.site import WebSite
 
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
@@ -32,7 +30,7 @@ async def sign_in_page(request: Request) -> Response:
     code, wanted = request.query_params.get("code"), own_address(request.query_params.get("next", "/"))
     if code is None:
         return _form(request, wanted)
-    token = _site(request).sessions.redeem(code)
+    token = site_of(request).sessions.redeem(code)
     return _form(request, wanted, _USED, 401) if token is None else _signed_in(request, token, wanted)
 
 
@@ -54,7 +52,7 @@ async def sign_in(request: Request) -> Response:
 @router.get(f"{SIGN_IN}/start")
 async def start(request: Request) -> Response:
     """Send the browser to the identity provider."""
-    site = _site(request)
+    site = site_of(request)
     if site.code_flow is None:
         return _form(request, "/")
     begun, wanted = site.code_flow.begin(), own_address(request.query_params.get("next", "/"))
@@ -65,7 +63,7 @@ async def start(request: Request) -> Response:
 @router.get(f"{SIGN_IN}/callback")
 async def callback(request: Request) -> Response:
     """Complete a sign-in whose person the identity provider sent back."""
-    flow, remembered = _site(request).code_flow, _site(request).sessions.begun(dict(request.headers.raw))
+    flow, remembered = site_of(request).code_flow, site_of(request).sessions.begun(dict(request.headers.raw))
     if flow is None or remembered is None:
         return _form(request, "/", _NOT_BEGUN, 400)
     state, verifier, wanted = json.loads(remembered)
@@ -87,26 +85,21 @@ async def callback(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """End the session."""
     _check(request)
-    return html_response("", 303, {"Location": SIGN_IN, "Set-Cookie": _site(request).sessions.ended()})
-
-
-def _site(request: Request) -> WebSite:
-    site: WebSite = request.app.state.site
-    return site
+    return html_response("", 303, {"Location": SIGN_IN, "Set-Cookie": site_of(request).sessions.ended()})
 
 
 def _check(request: Request) -> None:
-    _site(request).check_origin(request.method, dict(request.headers.raw))
+    site_of(request).check_origin(request.method, dict(request.headers.raw))
 
 
 def _signed_in(request: Request, token: str, wanted: str) -> Response:
     """Return a page that leads on: a cookie of the strictest kind is not sent on a redirect from another site."""
-    cookie = _site(request).sessions.cookie(token)
+    cookie = site_of(request).sessions.cookie(token)
     html = rendered_page(Page("signed_in.html", {"next": wanted}), caller=None)
     return html_response(html, 200, {"Set-Cookie": cookie, "Refresh": f"0; url={wanted}"})
 
 
 def _form(request: Request, wanted: str, problem: str = "", status: int = 200) -> Response:
-    has_provider = _site(request).code_flow is not None
+    has_provider = site_of(request).code_flow is not None
     page = Page("sign_in.html", {"next": wanted, "problem": problem, "has_provider": has_provider})
     return html_response(rendered_page(page, caller=None), status)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.answer.answering import Answer, Answerer, Finished, Started, Stated, last_of
+from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
+from context_engine.answer.composed import Answer
 from context_engine.answer.replay import replay_answer
 from context_engine.answer.text import answer_text
 from context_engine.answer.values import Verdict

@@ -18,6 +18,7 @@ from context_engine.apps.web.review.documents import document_of
 from context_engine.apps.web.review.integrity import integrity_of
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
 from context_engine.apps.web.review.state import Reviewed, Reviews
+from context_engine.apps.web.site_state import site_of
 from context_engine.audit.review.overview import EXCEPTIONS
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
 from context_engine.service.callers import Authenticated
@@ -175,5 +176,4 @@ def case_values(case: ReviewCase, record: OwnedRecord) -> dict[str, Any]:
 
 
 def _reviews(request: Request) -> Reviews:
-    reviews: Reviews = request.app.state.site.reviews
-    return reviews
+    return site_of(request).reviews
