@@ -135,7 +135,7 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
 
         threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
 
-    each rounded down to three decimals, and likewise for near misses if every partition has that value. The counts of
+    each rounded down to three decimals (each partition counts alike if no chunks are known), and likewise for near misses if every partition has that value. The counts of
     questions and chunks are summed.
 
     >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
@@ -145,9 +145,13 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
     if len(calibrations) < 2:
         return calibrations[0] if calibrations else None
 
+    weights = [calibration.chunks for calibration in calibrations]
+    if not any(weights):
+        weights = [1] * len(calibrations)
+
     def mean(values: Sequence[float]) -> float:
-        weighted = fsum(calibration.chunks * value for calibration, value in zip(calibrations, values, strict=True))
-        return rounded_down(weighted / sum(calibration.chunks for calibration in calibrations))
+        weighted = fsum(weight * value for weight, value in zip(weights, values, strict=True))
+        return rounded_down(weighted / sum(weights))
 
     near_misses = [calibration.near_miss for calibration in calibrations if calibration.near_miss is not None]
     return replace(

@@ -161,6 +161,8 @@ def test_the_calibration_of_several_partitions_is_their_mean_weighted_by_chunks(
 def test_a_single_partition_keeps_its_numbers_and_none_has_none():
     only = part(0.2017, 0.5555, 30)
     assert mean_calibration([only]) is only
+    unknown = mean_calibration([part(0.2, 0.5, 0), part(0.3, 0.7, 0)])  # a store that counts no chunks
+    assert unknown is not None and (unknown.threshold, unknown.strong) == (0.25, 0.6)
     assert mean_calibration([]) is None
 
 
