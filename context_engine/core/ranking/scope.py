@@ -135,8 +135,8 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
 
         threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
 
-    each rounded down to three decimals (each partition counts alike if no chunks are known), and likewise for near misses if every partition has that value. The counts of
-    questions and chunks are summed.
+    each rounded down to three decimals, and likewise for near misses if every partition has that value. If no chunks
+    are known, each partition counts alike. The counts of questions and chunks are summed.
 
     >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
     >>> mean_calibration(parts).threshold
