@@ -102,10 +102,11 @@ def _distinct(able: Sequence[AnswerCandidate]) -> Iterator[AnswerCandidate]:
     for candidate in able:
         if candidate.score < SIMILAR * able[0].score:
             break
-        text = " ".join(words(candidate.statement.text()))
+        statement = candidate.statement
+        text = " ".join(words(statement.text()))
         if any(text in other or other in text for other in shown):
             continue
-        shown.add(text)
+        shown.add(" ".join(words(statement.text((*statement.above, *statement.spans, *statement.after)))))
         yield candidate
 
 

@@ -227,3 +227,9 @@ def test_the_order_in_which_passages_are_given_does_not_matter(question, passage
     evidence = numbered(passages)
     shuffled = random.sample(evidence, len(evidence))
     assert extract(question, shuffled) == extract(question, evidence)
+
+
+def test_what_limits_a_sentence_is_not_shown_again_as_a_sentence() -> None:
+    text = "A teller may pay out EUR 500 without a second signature. This may only be done if the customer is present."
+    given_answer = extract("May a teller pay out without a second signature?", numbered([text]))
+    assert [sentence.text for sentence in given_answer.sentences] == [text]
