@@ -103,6 +103,9 @@ _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))
 """Requirements of the command line, which the plugin does not include."""
 
+_OF_AN_EXTRA: Final = (f"{_SOURCE}/adapters/telemetry/",)
+"""Rooms that need an extra as a whole; what uses them asks for the extra."""
+
 _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
 
 
@@ -158,7 +161,11 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
         further: additional requirements of the plugin.
     """
     tree = read_tree(project.root / _SOURCE, _SOURCE)
-    package = {path: content for path, content in tree.items() if not _needs_numpy(path, content)}
+    package = {
+        path: content
+        for path, content in tree.items()
+        if not path.startswith(_OF_AN_EXTRA) and not _needs_numpy(path, content)
+    }
     points = _entry_points(project)
     sources = [content for files in users for path, content in files.items() if path.endswith(".py")]
     modules = [value.split(":")[0] for group in points.values() for value in group.values()]
