@@ -83,6 +83,6 @@ def _charts(figures: SearchFigures) -> dict[str, Any]:
         for tier, count in figures.tiers.items()
     ]
     return {
-        "days": columns(by_day, "SearchFigures a day", "degraded"),
+        "days": columns(by_day, "Searches a day", "degraded"),
         "tiers": bars_chart(tiers, "Chunks shown, by authority tier"),
     }
