@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from context_engine.answer.conflicts import Conflict
 from context_engine.answer.cost import money_text, total
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
-from context_engine.core.models import AnswerPolicy
+from context_engine.core.models import AnswerPolicy, SearchResult
 from context_engine.service.answers import context_citation
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.context import ContextCitation
@@ -161,7 +161,7 @@ class AnswerResponse(Answered):
     conflicts: tuple[ConflictOut, ...]
     citations: tuple[ContextCitation, ...] = Field(description="The passages cited; if refused, those found.")
     usage: UsageOut | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = Field(description="Sources that did not answer, and other notes for people.")
     demo: bool = Field(description="The documents are those of a fictitious bank.")
     comparison: Comparison | None = Field(
         None, description="The baseline and the enhanced answer, if requested; `choices` hold their answers."
@@ -191,9 +191,16 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         conflicts=tuple(_conflict(answer, conflict) for conflict in answer.conflicts),
         citations=_citations(answer),
         usage=_usage(answer),
-        warnings=tuple(answer.warnings),
+        warnings=(*_missing_sources(result), *answer.warnings),
         demo=demo,
     )
+
+
+def _missing_sources(result: SearchResult) -> Iterator[str]:
+    """Yield a sentence for the sources that failed alike, wholly or in part."""
+    for sources in result.failed_alike:
+        names = ", ".join(source.title or source.source_id for source in sources)
+        yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}: {sources[0].problem}"
 
 
 def sentence_out(sentence: Sentence, evidence: Sequence[Evidence]) -> SentenceOut:

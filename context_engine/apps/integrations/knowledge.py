@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -45,7 +46,7 @@ class Knowledge(Protocol):
         ...
 
 
-class _Opened:
+class _OpenedLater(ABC):
     """Keeps what was opened at the first use, and leaves it out of copies."""
 
     def __init__(self) -> None:
@@ -56,11 +57,12 @@ class _Opened:
         return {name: value for name, value in vars(self).items() if name not in ("_opened", "_lock")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        _Opened.__init__(self)
+        _OpenedLater.__init__(self)
         vars(self).update(state)
 
+    @abstractmethod
     def _open(self) -> Any:
-        raise NotImplementedError
+        """Open the knowledge."""
 
     def _open_now(self) -> Any:
         with self._lock:
@@ -76,7 +78,7 @@ class _Opened:
             opened.close()
 
 
-class InProcess(_Opened):
+class InProcess(_OpenedLater):
     """The configured domains in this process.
 
     Args:
@@ -110,7 +112,7 @@ class InProcess(_Opened):
         return RAGPipeline(self._config_dir, stage=self._stage, data_dir=self._data_dir)
 
 
-class Server(_Opened):
+class Server(_OpenedLater):
     """A server, `context-engine serve`; the token decides what is searched.
 
     Args:

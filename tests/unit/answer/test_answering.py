@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
 from context_engine.answer.composed import Answer
+from context_engine.answer.contract import response_of
 from context_engine.answer.replay import replay_answer
 from context_engine.answer.text import answer_text
 from context_engine.answer.values import Verdict
@@ -195,3 +197,13 @@ def test_an_entailment_model_may_lower_a_verdict_and_is_not_asked_at_a_replay(ba
     assert [sentence.verdict for sentence in answer.sentences] == [Verdict.PARTLY]
     assert ledger is not None
     assert replay_answer(ledger, answer.answer_id, counter=lambda _: ApproxTokenCounter()).identical
+
+
+def test_a_source_that_did_not_answer_is_named_in_the_published_form(bank: Deployment) -> None:
+    answer = answered(bank)
+    status = answer.result.sources[0]
+    error = {"code": "source_unavailable", "problem": "the server is down"}
+    failed = replace(status, state="failed", error=error)
+    answer.result = replace(answer.result, sources=(failed, *answer.result.sources[1:]))
+    name = failed.title or failed.source_id
+    assert response_of(answer).warnings[0] == f"{name} did not answer: the server is down"
