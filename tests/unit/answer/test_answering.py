@@ -202,8 +202,8 @@ def test_an_entailment_model_may_lower_a_verdict_and_is_not_asked_at_a_replay(ba
 def test_a_source_that_did_not_answer_is_named_in_the_published_form(bank: Deployment) -> None:
     answer = answered(bank)
     status = answer.result.sources[0]
-    error = {"code": "source_unavailable", "problem": "the server is down"}
-    failed = replace(status, state="failed", error=error)
+    error = {"code": "source_unavailable", "message": "the server is down"}
+    failed = replace(status, state="failed", error=error, problem="the server is down")
     answer.result = replace(answer.result, sources=(failed, *answer.result.sources[1:]))
     name = failed.title or failed.source_id
     assert response_of(answer).warnings[0] == f"{name} did not answer: the server is down"
