@@ -162,7 +162,7 @@ def spanned(
 
 
 def carried(call: Callable[[], T]) -> Callable[[], T]:
-    """Return the call such that it belongs to the current span in whatever thread it runs."""
+    """Return the call bound to the current span, to be run in another thread."""
     opened = _CURRENT.get()
     if opened is None:
         return call

@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"^#*\s*§?\d+(\.\d+)*[.)]?\s+")
 
 
 class Suggestions:
-    """Suggests texts of a domain, for at most half a minute from the same listing. Thread-safe.
+    """Suggests titles, headings and terms of a domain; a listing is reused for 30 seconds. Thread-safe.
 
     Args:
         setup: the configuration; its access policy decides what a principal may read.

@@ -238,3 +238,19 @@ def listed_chunks(
         yield None if listable is None else listable.list_chunks()
     finally:
         close(source)
+
+
+def listed_domain(setup: Setup, data_dir: Path, domain: DomainSpec) -> tuple[list[tuple[SourceSpec, Chunk]], list[str]]:
+    """Return the chunks of a domain with their sources, and the ids of the sources that cannot list theirs.
+
+    Raises:
+        SourceError, StoreError: listing failed.
+    """
+    listed, unread = list[tuple[SourceSpec, Chunk]](), list[str]()
+    for source in domain.sources:
+        with listed_chunks(setup, data_dir, domain, source) as chunks:
+            if chunks is None:
+                unread.append(source.id)
+            else:
+                listed += [(source, chunk) for chunk in chunks]
+    return listed, unread

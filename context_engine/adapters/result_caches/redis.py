@@ -48,7 +48,7 @@ _NEEDS: Final = "the cache of answers in Redis"
 
 
 class RedisCache:
-    """Keeps results in Redis; a `ResultCache`. If Redis fails or is slow, nothing is found and nothing is kept.
+    """Keeps results in Redis; a `ResultCache`. If Redis fails or is slow, it finds and keeps nothing.
 
     Args:
         client: see `connected`.
@@ -134,7 +134,7 @@ class _Seal:
         return nonce + self._cipher.encrypt(nonce, data, name.encode())
 
     def opened(self, name: str, sealed: bytes) -> bytes:
-        """Return what was sealed.
+        """Return the decrypted content.
 
         Raises:
             StoreError: it was not sealed by this key for this name.

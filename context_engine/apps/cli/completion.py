@@ -110,7 +110,7 @@ def completions(words: Sequence[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _reached(words: Sequence[str]) -> tuple[Command, dict[str, str], Any]:
-    """Return the command that words lead to, the options given with values, and what the next word is the value of.
+    """Return the command that the words name, the options already given, and the option whose value comes next.
 
     The latter is None if an option, a command or an argument comes next.
     """

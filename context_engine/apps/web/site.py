@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.problems import Problem, ProblemForm
-from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in, static
-from context_engine.apps.web.rendering import Page, html_response, rendered_page
+from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in
+from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site_state import SiteState
 
+_FILES: Final = frozenset(path.name for path in STATIC.iterdir() if path.is_file())
+_KEPT: Final = "public, max-age=31536000, immutable"
+_router = APIRouter(include_in_schema=False)
+
+
+@_router.get("/static/{name}")
+async def static_file(request: Request, name: str) -> Response:
+    """Return the style or the script; its address changes with its content, so browsers may keep it."""
+    if name not in _FILES:
+        raise HTTPException(404)
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    kept = _KEPT if request.query_params.get("v") else "no-cache"
+    return Response((STATIC / name).read_bytes(), media_type=kind, headers={"Cache-Control": kept})
+
+
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    static.router,
+    _router,
     sign_in.router,
     ask_page.router,
     search_page.router,
@@ -30,7 +47,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
 
-_OPEN: Final = (sign_in.SIGN_IN, sign_in.SIGN_OUT, static.STATIC)
+_OPEN: Final = (sign_in.SIGN_IN, sign_in.SIGN_OUT, "/static")
 
 
 class WebSite(SiteState):

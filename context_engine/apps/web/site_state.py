@@ -1,4 +1,4 @@
-"""What the pages of one service share: sessions, sign-in, and what reviews and the base were found to be."""
+"""State that the pages of one service share: sessions, sign-in, results of reviews, facts about the base."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class LedgerFacts(BaseModel):
 
 
 class LeftOutPart(BaseModel):
-    """What a backup does not hold, and why."""
+    """A part that a backup leaves out, and why."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -62,7 +62,7 @@ def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool)
 
 
 def check_pages() -> None:
-    """Check that pages can be made.
+    """Check that the packages that make pages are installed.
 
     Raises:
         MissingExtra: the extra `server` is not installed.

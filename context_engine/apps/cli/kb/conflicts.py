@@ -106,19 +106,10 @@ def _passages(context: CliContext, domain: str) -> tuple[list[RadarPassage], lis
     """Return the passages of a domain, and the sources that cannot list theirs."""
     from context_engine.core.policy.trust import effective_authority
     from context_engine.insight.radar import RadarPassage
-    from context_engine.wiring.examine import listed_chunks
+    from context_engine.wiring.examine import listed_domain
 
-    spec = context.setup.registry.domain(domain)
-    passages, unread = list[RadarPassage](), list[str]()
-    for source in spec.sources:
-        with listed_chunks(context.setup, context.data_dir, spec, source) as chunks:
-            if chunks is None:
-                unread.append(source.id)
-            else:
-                passages += [
-                    RadarPassage(source.id, effective_authority(chunk, source).tier, chunk) for chunk in chunks
-                ]
-    return passages, unread
+    listed, unread = listed_domain(context.setup, context.data_dir, context.setup.registry.domain(domain))
+    return [RadarPassage(source.id, effective_authority(chunk, source).tier, chunk) for source, chunk in listed], unread
 
 
 def _settle(file: Path, report: RadarReport, finding_id: str, reason: str) -> None:

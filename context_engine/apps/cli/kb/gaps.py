@@ -71,19 +71,13 @@ def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQue
 def _documents(context: CliContext, domain: str) -> tuple[set[DocumentName], list[str]]:
     """Return the documents that a domain holds, and the sources that cannot list theirs."""
     from context_engine.insight.gaps import DocumentName
-    from context_engine.wiring.examine import listed_chunks
+    from context_engine.wiring.examine import listed_domain
 
-    spec = context.setup.registry.domain(domain)
-    documents, unread = set[DocumentName](), list[str]()
-    for source in spec.sources:
-        with listed_chunks(context.setup, context.data_dir, spec, source) as chunks:
-            if chunks is None:
-                unread.append(source.id)
-                continue
-            documents |= {
-                DocumentName(source.id, chunk.document_id or chunk.chunk_id, chunk.document_version or "")
-                for chunk in chunks
-            }
+    listed, unread = listed_domain(context.setup, context.data_dir, context.setup.registry.domain(domain))
+    documents = {
+        DocumentName(source.id, chunk.document_id or chunk.chunk_id, chunk.document_version or "")
+        for source, chunk in listed
+    }
     return documents, unread
 
 
