@@ -23,6 +23,7 @@ audit = LazyGroup(
         "sample": ("audit.sample:sample", "Write a binder of cases, drawn so that nobody can pick them."),
         "show": ("audit.show:show", "Show everything that was recorded under an id."),
         "stats": ("audit.stats:stats", "Count records, and what chat models used and cost."),
+        "subscriptions": ("audit.subscriptions:subscriptions", "List, check and cancel subscriptions."),
         "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),
         "why": ("audit.why:why", "Tell why a chunk was shown or not, and what would change it."),
     },
