@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.core.models import ANYBODY, SearchRequest
 from context_engine.service.deployment import open_deployment
-from context_engine.service.judging import judge_answer
+from context_engine.service.judging import judge_answer, judge_passage
 from context_engine.wiring.setup import load_setup
 
 pytestmark = pytest.mark.slow
