@@ -51,6 +51,12 @@ _EMBEDDING_SHARE: Final = 0.8
 _LISTED_AT_ONCE: Final = 1_000
 _LIST_S: Final = 600.0
 _MOST_REMEMBERED: Final = 1_024
+_LEARNT: Final = (
+    "SELECT domain, scorer_id, class_key, calibration FROM calibrations WHERE class_key = ANY(%(keys)s::integer[])"
+    " UNION ALL SELECT '', '', key, to_regclass('vectors_' || key || '_hnsw')::text"
+    " FROM unnest(%(keys)s::integer[]) AS key ORDER BY 1, 2, 3"
+)
+"""What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
 class PostgresStore:
@@ -232,22 +238,24 @@ class PostgresStore:
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
-        """Return the version of the store (`Versioned`); "" for some callers, and if a standby may answer.
+        """Return the version of the access classes that a caller may read (`Versioned`).
 
-        The commits of all access classes are counted together, and a caller who may not read all of them must not learn
-        of the others. A standby may answer with less than the server has that was asked for the version.
+        It is "" if a standby may answer, with less than the server has that was asked for the version, and in tables
+        that do not count the commits of each class yet.
 
         Raises:
             SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
         """
-        if access is not None or self._servers.address.read_from == "standby":
+        if self._servers.address.read_from == "standby":
             return ""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
-            calibrated = session.execute(
-                "SELECT domain, scorer_id, class_key, calibration FROM calibrations ORDER BY 1, 2, 3"
-            ).fetchall()
-        return hashlib.sha256(repr((state, calibrated)).encode()).hexdigest()
+            classes = state.readable(access)
+            rows = session.execute(_LEARNT, {"keys": [held.key for held in classes]}).fetchall()
+        if any(held.generation is None for held in classes):
+            return ""
+        seen = (state._replace(generation=0, classes=classes), rows)
+        return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
         """Return what the server is and what it holds of a source."""

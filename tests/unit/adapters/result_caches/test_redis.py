@@ -42,6 +42,14 @@ class Memory:
         self.values[name] = value
         self.lifetimes.append(px)
 
+    def scan_iter(self, pattern: str, count: int) -> list[str]:
+        self._called()
+        return [name for name in self.values if name.startswith(pattern.removesuffix("*"))]
+
+    def unlink(self, name: str) -> int:
+        self._called()
+        return int(self.values.pop(name, None) is not None)
+
     def close(self) -> None:
         self.values.clear()
 
