@@ -2,6 +2,7 @@
 
 from context_engine.core.protocols.capabilities import (
     CAPABILITIES,
+    LEAST_RECALL,
     AccessProvable,
     Calibratable,
     LearntAdapters,
@@ -50,6 +51,7 @@ from context_engine.core.protocols.sources import (
 
 __all__ = [
     "CAPABILITIES",
+    "LEAST_RECALL",
     "AccessPolicy",
     "AccessProvable",
     "AdaptableReranker",

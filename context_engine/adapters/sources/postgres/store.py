@@ -116,10 +116,10 @@ class PostgresStore:
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
-                    return SourceAnswer(notes=(_note(NoticeCode.SOURCE_UNKNOWN, scope),))
+                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
                 return SourceAnswer(
                     chunks=[] if key is None else chunks[key],
-                    notes=tuple(_note(code, scope) for code in notes),
+                    notes=tuple(self._note(code, scope, view) for code in notes),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
@@ -144,6 +144,10 @@ class PostgresStore:
         elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
             codes.append(NoticeCode.ANN_RECALL_LOW)
         return codes
+
+    def _note(self, code: NoticeCode, scope: Scope, view: SnapshotView) -> Notice:
+        recall = self.watch.recall(view.classes) if code is NoticeCode.ANN_RECALL_LOW else None
+        return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
 
     def calibration_plan(
         self,
@@ -306,10 +310,6 @@ class PostgresStore:
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
                 source_id=source_id,
             )
-
-
-def _note(code: NoticeCode, scope: Scope) -> Notice:
-    return Notice(code, scope.source_id, str(code))
 
 
 def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:
