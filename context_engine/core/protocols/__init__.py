@@ -2,6 +2,7 @@
 
 from context_engine.core.protocols.capabilities import (
     CAPABILITIES,
+    LEAST_RECALL,
     AccessProvable,
     Calibratable,
     LearntAdapters,
@@ -26,6 +27,7 @@ from context_engine.core.protocols.services import (
     AccessPolicy,
     Authenticator,
     Clock,
+    EpochCache,
     EventSink,
     IdSource,
     Mask,
@@ -50,6 +52,7 @@ from context_engine.core.protocols.sources import (
 
 __all__ = [
     "CAPABILITIES",
+    "LEAST_RECALL",
     "AccessPolicy",
     "AccessProvable",
     "AdaptableReranker",
@@ -59,6 +62,7 @@ __all__ = [
     "Clock",
     "Embedder",
     "Entailment",
+    "EpochCache",
     "EventSink",
     "Examinable",
     "Fetchable",
