@@ -1,0 +1,259 @@
+"""A workflow: plan, search, read, check, and again or stop, as typed steps over a frozen state.
+
+The steps and the edges between them are plain functions; `run` walks them, and any other runner of graphs can. A
+policy decides what is searched next. The limits hold whatever a policy decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, Protocol
+
+from context_engine.answer.gathering import Gathering, SearchRound, in_turns
+from context_engine.core.models import Key, RankedChunk, SearchResult
+from context_engine.core.query.features import spellings
+from context_engine.core.text import tokens
+from context_engine.errors import AuditUnavailable, ChatModelError, ContextEngineError, CostLimitReached, InvalidRequest
+
+WorkflowName = Literal["simple", "agentic"]
+Why = Literal["question", "part", "citation", "gap", "translation", "model"]
+MOST_ROUNDS: Final = 20
+_MOST_QUERY: Final = 2_000
+
+
+class Limits(NamedTuple):
+    """What no policy can exceed.
+
+    Attributes:
+        rounds: most searches, 1 to 20.
+        hops: most citations that are followed one after the other, 0 to 2.
+        deadline_s: seconds after which no search begins, > 0; a search that has begun gets what is left.
+    """
+
+    rounds: int = 6
+    hops: int = 1
+    deadline_s: float = 60.0
+
+    def checked(self) -> Limits:
+        """Return the limits.
+
+        Raises:
+            InvalidRequest: one of them is out of range.
+        """
+        for name, value, least, most in (("rounds", self.rounds, 1, MOST_ROUNDS), ("hops", self.hops, 0, 2)):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise InvalidRequest(f"{name} of a workflow must be a whole number from {least} to {most}, got {value}")
+        if not self.deadline_s > 0.0:
+            raise InvalidRequest(f"deadline_s of a workflow must be more than 0 seconds, got {self.deadline_s}")
+        return self
+
+
+class Search(NamedTuple):
+    """A decision to search.
+
+    Attributes:
+        query: what is searched, 1 to 2,000 characters.
+        cites: the document or clause that a passage cites and that is searched; "" without one.
+        hops: citations between the question and this search.
+    """
+
+    query: str
+    why: Why
+    cites: str = ""
+    hops: int = 0
+
+
+class Stop(NamedTuple):
+    """A decision to stop.
+
+    Attributes:
+        why: complete, nothing_new, rounds, hops, deadline, budget, policy_failed or search_failed.
+    """
+
+    why: str
+
+
+Step = Search | Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Everything that a workflow knows; rounds and results are only ever added.
+
+    Attributes:
+        question: as searched first.
+        step: what was decided last; None at the beginning.
+        rounds: the searches whose passages were read.
+        results: one of each search, in the order of the rounds; during a search one more than rounds.
+        stopped: why the workflow ended; "" while it goes on.
+    """
+
+    question: str
+    limits: Limits
+    step: Step | None = None
+    rounds: tuple[SearchRound, ...] = ()
+    results: tuple[SearchResult, ...] = ()
+    stopped: str = ""
+
+    def passages(self, number: int) -> tuple[RankedChunk, ...]:
+        """Return the passages that were read in a round, best first."""
+        keys = dict.fromkeys(self.rounds[number].keys)
+        return tuple(chunk for chunk in self.results[number].chunks if (chunk.source_id, chunk.chunk_id) in keys)
+
+
+class Policy(Protocol):
+    """Decides what is searched next. Equal states give equal decisions, or the decisions are taken from the record.
+
+    Attributes:
+        name: for the record.
+    """
+
+    name: str
+
+    def decide(self, state: State) -> Step:
+        """Return the next search, or why there is none.
+
+        Raises:
+            ChatModelError: the model that decides failed.
+            CostLimitReached: asking it would cost more than a limit leaves.
+        """
+        ...
+
+
+class Kit(NamedTuple):
+    """What the steps work with.
+
+    Attributes:
+        search: searches a query within some seconds, and records it.
+        read: records that the passages of a result are read.
+        seconds: how long the workflow has run.
+    """
+
+    policy: Policy
+    search: Callable[[str, float], SearchResult]
+    read: Callable[[SearchResult], object]
+    seconds: Callable[[], float]
+
+
+Node = Literal["plan", "search", "read", "check", "end"]
+
+
+def plan(state: State, kit: Kit) -> State:
+    """Decide on the next search."""
+    try:
+        step = kit.policy.decide(state)
+    except CostLimitReached:
+        step = Stop("budget")
+    except ChatModelError:
+        step = Stop("policy_failed")
+    return _decided(state, _refused(state, step) or step, kit.seconds())
+
+
+def search(state: State, kit: Kit) -> State:
+    """Carry out the search. The first one may fail; a later one that fails ends the workflow with what is found."""
+    assert isinstance(state.step, Search)
+    left = state.limits.deadline_s - kit.seconds()
+    if left <= 0.0:
+        return replace(state, stopped="deadline")
+    try:
+        result = kit.search(state.step.query, left)
+    except AuditUnavailable:
+        raise
+    except ContextEngineError:
+        if not state.results:
+            raise
+        return replace(state, stopped="search_failed")
+    return replace(state, results=(*state.results, result))
+
+
+def read(state: State, kit: Kit) -> State:
+    """Read the passages of the search; after a citation, those of the cited document."""
+    kit.read(state.results[-1])
+    return with_round(state)
+
+
+def check(state: State, kit: Kit) -> State:
+    """Stop at a limit."""
+    if len(state.rounds) >= state.limits.rounds:
+        return replace(state, stopped="rounds")
+    return replace(state, stopped="deadline") if kit.seconds() >= state.limits.deadline_s else state
+
+
+def with_round(state: State) -> State:
+    """Return the state after its newest result was read for its step."""
+    assert isinstance(state.step, Search)
+    result = state.results[-1]
+    keys = tuple(_keys(result, state.step.cites))
+    return replace(state, rounds=(*state.rounds, SearchRound(*state.step, result.search_id, keys)))
+
+
+def _keys(result: SearchResult, cites: str) -> list[Key]:
+    """Return the chunks of a result; of a cited document, if it is among them, its own alone."""
+    own = [chunk for chunk in result.chunks if cites and is_cited(chunk, cites)]
+    return [(chunk.source_id, chunk.chunk_id) for chunk in own or result.chunks]
+
+
+def is_cited(chunk: RankedChunk, cites: str) -> bool:
+    """Return whether a chunk belongs to a document that is cited by its id, or by a name in its title."""
+    known = chunk.chunk
+    if (known.document_id or "").casefold() == cites.casefold():
+        return True
+    title = f" {' '.join(tokens(known.title or ''))} "
+    return any(f" {' '.join(tokens(name))} " in title for name in spellings(cites))
+
+
+def _refused(state: State, step: Step) -> Stop | None:
+    """Return why a decision cannot be carried out, or None."""
+    if isinstance(step, Stop):
+        return None
+    if not 0 < len(step.query.strip()) <= _MOST_QUERY or not 0 <= step.hops:
+        return Stop("policy_failed")
+    if step.hops > state.limits.hops:
+        return Stop("hops")
+    return Stop("nothing_new") if step.query in {done.query for done in state.rounds} else None
+
+
+def _decided(state: State, step: Step, seconds: float) -> State:
+    late = seconds >= state.limits.deadline_s and isinstance(step, Search)
+    step = Stop("deadline") if late else step
+    return replace(state, step=step, stopped=step.why if isinstance(step, Stop) else "")
+
+
+def after(name: Node) -> Callable[[State], Node]:
+    """Return the edge that leads to one step, unless the workflow has stopped."""
+    return lambda state: "end" if state.stopped else name
+
+
+NODES: Final[Mapping[str, Callable[[State, Kit], State]]] = MappingProxyType(
+    {"plan": plan, "search": search, "read": read, "check": check}
+)
+"""The steps of a workflow by name."""
+
+EDGES: Final[Mapping[str, Callable[[State], Node]]] = MappingProxyType(
+    {"plan": after("search"), "search": after("read"), "read": after("check"), "check": after("plan")}
+)
+"""The step after each step; `end` is none."""
+
+START: Final[Node] = "plan"
+
+
+def run(state: State, kit: Kit) -> State:
+    """Return the state after the last step.
+
+    Raises:
+        AuditUnavailable: a search or a reading could not be recorded.
+        ContextEngineError: the first search failed; as `Engine.search`.
+    """
+    node = START
+    while node != "end":
+        state = NODES[node](state, kit)
+        node = EDGES[node](state)
+    return state
+
+
+def gathering_of(state: State, name: str, policy: str, most: int) -> Gathering:
+    """Return what an answer takes from a workflow: at most `most` passages, in turns of its searches."""
+    picks = in_turns([searched.keys for searched in state.rounds], most)
+    return Gathering(name, policy, state.rounds, state.stopped, picks)
