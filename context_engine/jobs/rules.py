@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from context_engine.answer.gathering import is_cited
 from context_engine.answer.wants import read_question
 from context_engine.core.models import RankedChunk
 from context_engine.core.query.features import codes
 from context_engine.core.query.prepare import clean, sub_questions
 from context_engine.core.text import terms, words
-from context_engine.jobs.workflow import Search, State, Step, Stop, is_cited
+from context_engine.jobs.workflow import Search, State, Step, Stop
 
 _COVERED: Final = 0.9
 _READ: Final = 2

@@ -6,48 +6,19 @@ policy decides what is searched next. The limits hold whatever a policy decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol
 
-from context_engine.answer.gathering import Gathering, SearchRound, in_turns
-from context_engine.core.models import Key, RankedChunk, SearchResult
-from context_engine.core.query.features import spellings
-from context_engine.core.text import tokens
-from context_engine.errors import AuditUnavailable, ChatModelError, ContextEngineError, CostLimitReached, InvalidRequest
+from context_engine.answer.gathering import Gathering, Limits, SearchRound, in_turns, keys_of
+from context_engine.answer.writing import ModelCall
+from context_engine.core.models import RankedChunk, SearchResult
+from context_engine.errors import AuditUnavailable, ChatModelError, ContextEngineError, CostLimitReached
 
-WorkflowName = Literal["simple", "agentic"]
+AGENTIC: Final = "agentic"
 Why = Literal["question", "part", "citation", "gap", "translation", "model"]
-MOST_ROUNDS: Final = 20
 _MOST_QUERY: Final = 2_000
-
-
-class Limits(NamedTuple):
-    """What no policy can exceed.
-
-    Attributes:
-        rounds: most searches, 1 to 20.
-        hops: most citations that are followed one after the other, 0 to 2.
-        deadline_s: seconds after which no search begins, > 0; a search that has begun gets what is left.
-    """
-
-    rounds: int = 6
-    hops: int = 1
-    deadline_s: float = 60.0
-
-    def checked(self) -> Limits:
-        """Return the limits.
-
-        Raises:
-            InvalidRequest: one of them is out of range.
-        """
-        for name, value, least, most in (("rounds", self.rounds, 1, MOST_ROUNDS), ("hops", self.hops, 0, 2)):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise InvalidRequest(f"{name} of a workflow must be a whole number from {least} to {most}, got {value}")
-        if not self.deadline_s > 0.0:
-            raise InvalidRequest(f"deadline_s of a workflow must be more than 0 seconds, got {self.deadline_s}")
-        return self
 
 
 class Search(NamedTuple):
@@ -185,30 +156,15 @@ def with_round(state: State) -> State:
     """Return the state after its newest result was read for its step."""
     assert isinstance(state.step, Search)
     result = state.results[-1]
-    keys = tuple(_keys(result, state.step.cites))
+    keys = keys_of(result, state.step.cites)
     return replace(state, rounds=(*state.rounds, SearchRound(*state.step, result.search_id, keys)))
-
-
-def _keys(result: SearchResult, cites: str) -> list[Key]:
-    """Return the chunks of a result; of a cited document, if it is among them, its own alone."""
-    own = [chunk for chunk in result.chunks if cites and is_cited(chunk, cites)]
-    return [(chunk.source_id, chunk.chunk_id) for chunk in own or result.chunks]
-
-
-def is_cited(chunk: RankedChunk, cites: str) -> bool:
-    """Return whether a chunk belongs to a document that is cited by its id, or by a name in its title."""
-    known = chunk.chunk
-    if (known.document_id or "").casefold() == cites.casefold():
-        return True
-    title = f" {' '.join(tokens(known.title or ''))} "
-    return any(f" {' '.join(tokens(name))} " in title for name in spellings(cites))
 
 
 def _refused(state: State, step: Step) -> Stop | None:
     """Return why a decision cannot be carried out, or None."""
     if isinstance(step, Stop):
         return None
-    if not 0 < len(step.query.strip()) <= _MOST_QUERY or not 0 <= step.hops:
+    if not 0 < len(step.query.strip()) <= _MOST_QUERY or not step.hops >= 0:
         return Stop("policy_failed")
     if step.hops > state.limits.hops:
         return Stop("hops")
@@ -253,7 +209,12 @@ def run(state: State, kit: Kit) -> State:
     return state
 
 
-def gathering_of(state: State, name: str, policy: str, most: int) -> Gathering:
-    """Return what an answer takes from a workflow: at most `most` passages, in turns of its searches."""
+def gathering_of(state: State, policy: str, most: int, calls: Sequence[ModelCall] = ()) -> Gathering:
+    """Return what an answer takes from a workflow: at most `most` passages, in turns of its searches.
+
+    Args:
+        policy: its name.
+        calls: what a model was asked to decide.
+    """
     picks = in_turns([searched.keys for searched in state.rounds], most)
-    return Gathering(name, policy, state.rounds, state.stopped, picks)
+    return Gathering(AGENTIC, policy, state.limits, state.rounds, state.stopped, picks, tuple(calls))

@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 from bench_answers import DOMAIN, ingested
 
 from context_engine import demo
-from context_engine.answer.gathering import gathered
+from context_engine.answer.gathering import Limits, gathered
 from context_engine.core.engine import Engine
 from context_engine.core.models import RankedChunk, SearchRequest
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import Kit, Limits, State, gathering_of, run
+from context_engine.jobs.workflow import Kit, State, gathering_of, run
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.setup import load_setup
 
@@ -86,7 +86,7 @@ def outcome_of(engine: Engine, row: dict[str, Any], passages: int) -> Outcome:
         lambda: time.monotonic() - started,
     )
     state = run(State(question=row["question"], limits=LIMITS), kit)
-    gathering = gathering_of(state, "agentic", kit.policy.name, passages)
+    gathering = gathering_of(state, kit.policy.name, passages)
     return Outcome(
         row,
         has_both(engine.search(request(row["question"])).chunks, row["documents"]),
