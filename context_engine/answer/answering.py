@@ -256,9 +256,14 @@ class Answerer:
                     return
                 answer.mode = "extractive"
                 answer.warnings.append(f"The model did not answer, so the sentences are quoted: {error}")
-        extraction = extracted(answer.result, answer.evidence, answer.gathering)
+        parts = _extractions(answer.result, answer.evidence, answer.gathering)
+        extraction = _together(list(parts.values()))
         answer.wants, answer.refusal = extraction.wants, extraction.refusal
         answer.sentences += extraction.sentences
+        if extraction.sentences:
+            answer.warnings += [
+                f"No sentence answers this part: {part}." for part, alone in parts.items() if not alone.sentences
+            ]
         yield from extraction.sentences
 
     def _complete(self, answer: Answer) -> None:
@@ -300,15 +305,23 @@ def extracted(result: SearchResult, evidence: Sequence[Evidence], gathering: Gat
     Args:
         gathering: of a workflow: each part of the question that it searched is answered by itself.
     """
-    language = "und" if result.prepared is None else result.prepared.language
-    parts = () if gathering is None else gathering.parts
-    answers = [
-        extract(question, evidence, language=language, most=_MOST_EXTRACTED)
-        for question in parts or (result.answered_query,)
-    ]
+    return _together(list(_extractions(result, evidence, gathering).values()))
+
+
+def _together(answers: Sequence[Extraction]) -> Extraction:
+    """Return the sentences of the parts of a question, each once; the first refusal if there is none."""
     sentences = {sentence.text: sentence for answer in answers for sentence in answer.sentences}
     refusal = None if sentences else answers[0].refusal
     return Extraction(answers[0].wants, tuple(sentences.values()), refusal)
+
+
+def _extractions(
+    result: SearchResult, evidence: Sequence[Evidence], gathering: Gathering | None
+) -> dict[str, Extraction]:
+    """Return each part of a question, or the question itself, with the sentences that answer it."""
+    language = "und" if result.prepared is None else result.prepared.language
+    questions = (() if gathering is None else gathering.parts) or (result.answered_query,)
+    return {part: extract(part, evidence, language=language, most=_MOST_EXTRACTED) for part in questions}
 
 
 def _in_force(asked: AnswerPolicy | None, configured: AnswerPolicy) -> AnswerPolicy:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
 
+DecidedAgain = Callable[[Gathering, Sequence[SearchResult]], str]
+"""Returns which step of a workflow would now be another one, for people; "" if none."""
+
 _MASKED: Final = (
     "personal data in the model's text was masked before it was recorded (mask_stored_queries), so its sentences "
     "cannot be checked again"
@@ -68,6 +71,7 @@ def replay_answer(
     query: str | None = None,
     counter: Callable[[str], TokenCounter],
     mask: Mask | None = None,
+    decided: DecidedAgain | None = None,
 ) -> AnswerReplay:
     """Return whether a recorded answer follows from its record: no source and no model is called.
 
@@ -75,6 +79,7 @@ def replay_answer(
         query: the question, if only its digest was recorded.
         counter: returns the token counter of a name.
         mask: the mask of the domain, if it masks contexts.
+        decided: checks the steps of a workflow; None: they are taken from the record.
 
     Raises:
         RecordNotFound: the answer or its search is no longer in the ledger.
@@ -108,6 +113,8 @@ def replay_answer(
 
     if gathering is not None and gathering.picks != _picks_again(gathering, results):
         return outcome(None, "the passages that its searches give in turns are others now")
+    if gathering is not None and decided is not None and (change := decided(gathering, results)):
+        return outcome(None, change)
     try:
         context = _context(entry["context"], result, counter, mask)
     except ContextEngineError as error:

@@ -39,7 +39,7 @@ def _new_nonce() -> str:
 
 
 class ModelPolicy:
-    """Has the chat model decide, after the question itself was searched.
+    """Has the chat model decide.
 
     Args:
         nonce: makes the word that closes the fence, another for each call.
@@ -60,8 +60,6 @@ class ModelPolicy:
             ChatModelError: the model failed, or did not answer in the form that was asked for.
             CostLimitReached: the call would cost more than a limit leaves.
         """
-        if not state.rounds:
-            return Search(state.question, "question")
         query = _asked(self._writer, self.calls, _DECIDE, _told(state), nonce=self._nonce())
         return Stop("complete") if query is None else Search(query, "model")
 
@@ -91,7 +89,7 @@ class TranslatingPolicy:
         own = language(state.question)
         wanted = [code for code in self._languages if code != own] if own != UNKNOWN else []
         count = sum(searched.why == "translation" for searched in state.rounds)
-        if not state.rounds or count >= len(wanted):
+        if count >= len(wanted):
             return self._inner.decide(state)
         rules = _TRANSLATE.replace("{code}", wanted[count])
         query = _asked(self._writer, self.calls, rules, state.question, nonce=self._nonce())

@@ -17,29 +17,34 @@ from context_engine.jobs.workflow import Search, State, Step, Stop
 _COVERED: Final = 0.9
 _READ: Final = 2
 _LEAST_MISSING: Final = 2
+_ITEMS: Final = re.compile(r"(?:\(\w{1,4}\))+$")
 _CLAUSE: Final = r"(?:sections?|clauses?|paragraphs?|part|§)\s*([A-Z]?\d[\w.]*(?:\(\w{1,4}\))*)"
 _CLAUSE_OF: Final = rf"{_CLAUSE}\s+(?:of|in)\s+(?:the\s+)?$"
-_AFTER: Final = rf"^(?:\s*((?:\(\w{{1,4}}\))+)|,?\s+{_CLAUSE})"
+_AFTER: Final = rf"^,?\s+{_CLAUSE}"
 
 
 class Citation(NamedTuple):
     """A document that a passage names.
 
     Attributes:
-        code: its id or its number, as written.
-        clause: "" if the whole document is named.
+        code: its id, or its kind and number, as written.
+        clause: the number or the items of a clause; "" if the whole document is named.
     """
 
     code: str
     clause: str
 
+    @property
+    def query(self) -> str:
+        """The name as it is searched."""
+        return f"{self.code}{self.clause}" if self.clause.startswith("(") else f"{self.code} {self.clause}".strip()
+
 
 class RuleBasedPolicy:
     """Decides by rules, the same for all questions.
 
-    In this order: the question; each of its parts that no passage covers; the documents that the best passages cite, as
-    long as a part is not covered; the words that no passage has. It stops when the parts are covered, or nothing is
-    left to search.
+    In this order: each part of the question; the documents that the best passages cite, as long as a part is not
+    covered; the words that no passage has. It stops when the parts are covered, or nothing is left to search.
     """
 
     name = "rules"
@@ -53,9 +58,6 @@ class RuleBasedPolicy:
 
 def _steps(state: State) -> Iterator[Search]:
     """Yield what could be searched, the most telling first."""
-    yield Search(state.question, "question")
-    if not state.rounds:
-        return
     yield from (Search(part, "part") for part in _parts(state))
     if _uncovered(state):
         yield from _cited(state)
@@ -93,12 +95,13 @@ def _missing(state: State, passages: Iterable[RankedChunk] | None = None) -> lis
 
 def _cited(state: State) -> Iterator[Search]:
     """Yield a search of each document that a passage cites and that was not read, for what the passage lacks."""
-    for number, searched in enumerate(state.rounds):
+    followed = [number for number, searched in enumerate(state.rounds) if searched.hops < state.limits.hops]
+    for number in followed:
         for chunk in state.passages(number)[:_READ]:
             for citation in citations(chunk.content):
                 if not any(is_cited(read, citation.code) for read in _all_passages(state)):
-                    query = " ".join([citation.code, citation.clause, *_missing(state, [chunk])])
-                    yield Search(" ".join(query.split()), "citation", citation.code, searched.hops + 1)
+                    query = " ".join([citation.query, *_missing(state, [chunk])])
+                    yield Search(query, "citation", citation.code, state.rounds[number].hops + 1)
 
 
 def citations(text: str) -> list[Citation]:
@@ -107,13 +110,18 @@ def citations(text: str) -> list[Citation]:
     >>> citations("In every other case section 5.1 of ORM-SOP-001 applies.")
     [Citation(code='ORM-SOP-001', clause='5.1')]
     """
-    return list(dict.fromkeys(Citation(code, _clause(text, code)) for code in codes(text)))
+    return list(dict.fromkeys(_citation(text, name) for name in codes(text)))
+
+
+def _citation(text: str, name: str) -> Citation:
+    code = _ITEMS.sub("", name)
+    return Citation(code, name.removeprefix(code) or _clause(text, name))
 
 
 def _clause(text: str, code: str) -> str:
     before, _, after = text.partition(code)
     beside = re.search(_CLAUSE_OF, before, re.IGNORECASE) or re.search(_AFTER, after, re.IGNORECASE)
-    return next(filter(None, beside.groups()), "") if beside else ""
+    return beside[1] if beside else ""
 
 
 def _all_passages(state: State) -> list[RankedChunk]:

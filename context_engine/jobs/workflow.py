@@ -57,8 +57,7 @@ class State:
         question: as searched first.
         step: what was decided last; None at the beginning.
         rounds: the searches whose passages were read.
-        results: one of each search, in the order of the rounds; during a search one more than rounds.
-        stopped: why the workflow ended; "" while it goes on.
+        results: one of each search, in the order of the rounds; before it is read, one more than rounds.
     """
 
     question: str
@@ -66,7 +65,11 @@ class State:
     step: Step | None = None
     rounds: tuple[SearchRound, ...] = ()
     results: tuple[SearchResult, ...] = ()
-    stopped: str = ""
+
+    @property
+    def stopped(self) -> str:
+        """Why the workflow ended; "" while it goes on."""
+        return self.step.why if isinstance(self.step, Stop) else ""
 
     def passages(self, number: int) -> tuple[RankedChunk, ...]:
         """Return the passages that were read in a round, best first."""
@@ -75,7 +78,7 @@ class State:
 
 
 class Policy(Protocol):
-    """Decides what is searched next. Equal states give equal decisions, or the decisions are taken from the record.
+    """Decides what is searched after the question.
 
     Attributes:
         name: for the record.
@@ -112,14 +115,15 @@ Node = Literal["plan", "search", "read", "check", "end"]
 
 
 def plan(state: State, kit: Kit) -> State:
-    """Decide on the next search."""
+    """Decide on the next search; the first one is for the question itself."""
     try:
-        step = kit.policy.decide(state)
+        step = kit.policy.decide(state) if state.rounds else Search(state.question, "question")
     except CostLimitReached:
         step = Stop("budget")
     except ChatModelError:
         step = Stop("policy_failed")
-    return _decided(state, _refused(state, step) or step, kit.seconds())
+    late = kit.seconds() >= state.limits.deadline_s and isinstance(step, Search)
+    return replace(state, step=_refused(state, step) or (Stop("deadline") if late else step))
 
 
 def search(state: State, kit: Kit) -> State:
@@ -127,7 +131,7 @@ def search(state: State, kit: Kit) -> State:
     assert isinstance(state.step, Search)
     left = state.limits.deadline_s - kit.seconds()
     if left <= 0.0:
-        return replace(state, stopped="deadline")
+        return replace(state, step=Stop("deadline"))
     try:
         result = kit.search(state.step.query, left)
     except AuditUnavailable:
@@ -135,7 +139,7 @@ def search(state: State, kit: Kit) -> State:
     except ContextEngineError:
         if not state.results:
             raise
-        return replace(state, stopped="search_failed")
+        return replace(state, step=Stop("search_failed"))
     return replace(state, results=(*state.results, result))
 
 
@@ -148,8 +152,8 @@ def read(state: State, kit: Kit) -> State:
 def check(state: State, kit: Kit) -> State:
     """Stop at a limit."""
     if len(state.rounds) >= state.limits.rounds:
-        return replace(state, stopped="rounds")
-    return replace(state, stopped="deadline") if kit.seconds() >= state.limits.deadline_s else state
+        return replace(state, step=Stop("rounds"))
+    return replace(state, step=Stop("deadline")) if kit.seconds() >= state.limits.deadline_s else state
 
 
 def with_round(state: State) -> State:
@@ -169,12 +173,6 @@ def _refused(state: State, step: Step) -> Stop | None:
     if step.hops > state.limits.hops:
         return Stop("hops")
     return Stop("nothing_new") if step.query in {done.query for done in state.rounds} else None
-
-
-def _decided(state: State, step: Step, seconds: float) -> State:
-    late = seconds >= state.limits.deadline_s and isinstance(step, Search)
-    step = Stop("deadline") if late else step
-    return replace(state, step=step, stopped=step.why if isinstance(step, Stop) else "")
 
 
 def after(name: Node) -> Callable[[State], Node]:
