@@ -180,15 +180,20 @@ def after(name: Node) -> Callable[[State], Node]:
     return lambda state: "end" if state.stopped else name
 
 
-NODES: Final[Mapping[str, Callable[[State, Kit], State]]] = MappingProxyType(
+NODES: Final[Mapping[Node, Callable[[State, Kit], State]]] = MappingProxyType(
     {"plan": plan, "search": search, "read": read, "check": check}
 )
 """The steps of a workflow by name."""
 
-EDGES: Final[Mapping[str, Callable[[State], Node]]] = MappingProxyType(
-    {"plan": after("search"), "search": after("read"), "read": after("check"), "check": after("plan")}
+NEXT: Final[Mapping[Node, Node]] = MappingProxyType(
+    {"plan": "search", "search": "read", "read": "check", "check": "plan"}
 )
-"""The step after each step; `end` is none."""
+"""The step after each step, while the workflow goes on."""
+
+EDGES: Final[Mapping[Node, Callable[[State], Node]]] = MappingProxyType(
+    {node: after(following) for node, following in NEXT.items()}
+)
+"""What leads from each step to the next one, or to the end."""
 
 START: Final[Node] = "plan"
 
