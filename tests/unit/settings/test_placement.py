@@ -40,6 +40,7 @@ OTHER: dict[str, Any] = {
     },
     "max_per_document": 3,
     "mmr_lambda": 0.7,
+    "recency_weight": 0.05,
     "expired": "refuse",
     "stage1_top_k": 50,
     "sources": ["sops"],
