@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from context_engine.answer.values import Sentence
     from context_engine.core.models import RankedChunk
 
+MOST_ROUNDS: Final = 20
 _NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
 _VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
 EPILOG: Final = """\b
@@ -33,6 +35,7 @@ Examples:
   context-engine ask "May a desk trade before the NPA is approved?" -d NPA --as-of 2025-06-30
   context-engine ask "Who approves a new product?" -d NPA --json | jq '.sentences[].quotes'
   context-engine ask "Who approves a new product?" -d NPA --no-model
+  context-engine ask "Who signs, and how long are records kept?" -d NPA --workflow agentic
 """
 
 
@@ -44,6 +47,15 @@ Examples:
     "--unsupported",
     type=click.Choice(["show", "mark", "withhold", "refuse"]),
     help="Treat sentences of a model that their passages do not support like this, if no looser than configured.",
+)
+@click.option(
+    "--workflow",
+    type=click.Choice(["simple", "agentic"]),
+    help="simple: one search. agentic: search again for parts of the question, for what passages cite, and for what is "
+    "missing. Default: as configured.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")
 @click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
@@ -63,13 +75,15 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     from context_engine.answer.answering import last_of
     from context_engine.answer.asking import answerer_of
     from context_engine.answer.contract import response_of
+    from context_engine.jobs.asking import workflow_finder
     from context_engine.service.deployment import open_deployment
     from context_engine.wiring.audit_writers import close_writers
 
     with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
         answerer = answerer_of(deployment, request, use_model=not options["no_model"], policy=options["unsupported"])
+        find = workflow_finder(deployment, workflow=options["workflow"], rounds=options["rounds"])
         with busy("Answering …", quiet=True):
-            answer = last_of(answerer.stream(request))
+            answer = last_of(answerer.stream(request, find=find(request, answerer.writer)))
     if options["as_json"]:
         print_json(response_of(answer, demo=context.demo).model_dump_json())
     else:
@@ -98,6 +112,8 @@ def print_answer(console: Console, answer: Answer, places: Places) -> None:
         best = min((chunks[citation.source_id, key] for key in citation.chunk_ids), key=lambda chunk: chunk.rank)
         show(console, _passage(citation.label, best, places))
     console.print()
+    for line in _searches(answer):
+        show(console, line)
     for line in beside_the_answer(answer.result):
         show(console, line)
     show(console, _summary(answer))
@@ -125,6 +141,15 @@ def _passage(label: str, chunk: RankedChunk, places: Places) -> Text:
     first, *more = [Text(clean(name)) for name in names]
     parts = [*more, Text(clean(place), f"link {link}" if link else ""), tier_text(chunk.authority_tier)]
     return joined([Text(label, "dim").append(" ").append(first), *(part for part in parts if part.plain)])
+
+
+def _searches(answer: Answer) -> Iterator[Text]:
+    """Yield a line about each search of a workflow, and why it ended."""
+    if answer.gathering is None:
+        return
+    for number, searched in enumerate(answer.gathering.rounds, start=1):
+        yield Text(clean(f"search {number} ({searched.why}): {searched.query}"), "dim")
+    yield Text(clean(f"stopped: {answer.gathering.stopped.replace('_', ' ')}"), "dim")
 
 
 def _summary(answer: Answer) -> Text:
