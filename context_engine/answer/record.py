@@ -35,6 +35,7 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "context": _context(answer.context),
         "model": None if answer.written is None else _written(answer.written),
         "rewriting": None if answer.rewriting is None else _written(answer.rewriting),
+        **({"notes": {"sha256": content_sha256(answer.notes)}} if answer.notes else {}),
     }
     kept: Mask = mask if mask is not None and answer.result.settings.values.mask_stored_queries else str
     written = None if answer.written is None else answer.written.text
@@ -47,6 +48,7 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "written": None if written is None else kept(written),
         "masked": written is not None and kept(written) != written,
         "judge": _judge(answer.written),
+        **({"notes": kept(answer.notes)} if answer.notes else {}),
     }
     return AnswerRecord(facts=facts, words=words)
 

@@ -1,0 +1,238 @@
+"""What a job remembers: stages, findings, quality, cost, constraints and risks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from context_engine.answer.cost import money_text
+from context_engine.core.models import utc_text
+
+SCHEMA_VERSION: Final = 1
+_HOUR: Final = timedelta(hours=1)
+
+
+class Remembered(BaseModel):
+    """A part of a job's memory; its fields do not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FindingCitation(Remembered):
+    """The words of a document that a finding rests on, with the records that show how they were found."""
+
+    source_id: str
+    chunk_id: str
+    document_id: str | None = None
+    document_version: str | None = None
+    title: str = ""
+    section: str | None = None
+    page: int | None = None
+    quote: str
+    tag: dict[str, Any] = Field({}, description="The provenance tag of the passage, without its `extra`.")
+    content_sha256: str = Field("", description="Of the whole passage, in hex.")
+    search_id: str = Field(description="Record of the search in the ledger.")
+    answer_id: str = Field(description='Record of the answer in the ledger; "" if answers are not recorded.')
+
+
+class Finding(Remembered):
+    """A statement that the job keeps.
+
+    Attributes:
+        id: equal for equal statements from equal places.
+        stage: 1-based number of its stage; 0 if it was added by hand.
+        citation: None if it was added by hand.
+    """
+
+    id: str
+    text: str
+    stage: int = 0
+    citation: FindingCitation | None = None
+
+
+class Note(Remembered):
+    """A constraint or a risk."""
+
+    id: str
+    text: str
+
+
+class Quality(Remembered):
+    """How well questions were answered, in counts.
+
+    Attributes:
+        asked: questions asked, one for each document that was read.
+        answered: those with at least one supported sentence.
+        sentences: sentences composed, including those that were withheld.
+        supported: sentences that their quotes support.
+    """
+
+    asked: int = 0
+    answered: int = 0
+    sentences: int = 0
+    supported: int = 0
+
+    @property
+    def supported_share(self) -> float | None:
+        """supported / sentences, in [0, 1]; None without sentences."""
+        return self.supported / self.sentences if self.sentences else None
+
+    @property
+    def coverage(self) -> float | None:
+        """answered / asked, in [0, 1]; None if nothing was asked."""
+        return self.answered / self.asked if self.asked else None
+
+    @property
+    def score(self) -> int | None:
+        """100 * supported share, rounded; None without sentences."""
+        share = self.supported_share
+        return None if share is None else round(100 * share)
+
+    @classmethod
+    def of(cls, parts: Iterable[Quality]) -> Quality:
+        """Return the sum of counts."""
+        rows = [(part.asked, part.answered, part.sentences, part.supported) for part in parts]
+        asked, answered, sentences, supported = map(sum, zip((0, 0, 0, 0), *rows))
+        return cls(asked=asked, answered=answered, sentences=sentences, supported=supported)
+
+
+class Stage(Remembered):
+    """One question, put to every document of the job.
+
+    Attributes:
+        number: 1-based.
+        completed_at: None while it runs, or if it was interrupted.
+        documents: number of documents at its beginning.
+        read: ids of the documents that were read, in order.
+        key_findings: ids of its findings, in order.
+        cost: in the currency of the job.
+    """
+
+    number: int
+    question: str
+    started_at: datetime
+    completed_at: datetime | None = None
+    documents: int = 0
+    read: tuple[str, ...] = ()
+    key_findings: tuple[str, ...] = ()
+    quality: Quality = Quality()
+    cost: Decimal = Decimal(0)
+
+
+class JobMemory(Remembered):
+    """The memory of a job.
+
+    Attributes:
+        starter: id of the principal who started it; None if callers are not told apart.
+        budget_limit: most money that its models may cost; None: as the settings say.
+        currency: ISO 4217 code of the costs; "" while nothing has cost anything.
+        quality: of all stages and of the questions asked beside them.
+        cost: the same.
+        updated_at: time of its newest event.
+    """
+
+    job_id: str
+    title: str
+    domain: str
+    starter: str | None
+    started_at: datetime
+    updated_at: datetime
+    closed_at: datetime | None = None
+    budget_limit: Decimal | None = None
+    currency: str = ""
+    stages: tuple[Stage, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    constraints: tuple[Note, ...] = ()
+    risks: tuple[Note, ...] = ()
+    quality: Quality = Quality()
+    cost: Decimal = Decimal(0)
+
+    @property
+    def current(self) -> Stage | None:
+        """The stage that is not completed; None if there is none."""
+        return next((stage for stage in self.stages if stage.completed_at is None), None)
+
+    @property
+    def state(self) -> Literal["closed", "in_progress", "not_started", "completed"]:
+        """Whether it is closed, has an open stage, has no stage yet, or has completed all of them."""
+        if self.closed_at is not None:
+            return "closed"
+        if not self.stages:
+            return "not_started"
+        return "completed" if self.current is None else "in_progress"
+
+    @property
+    def summary(self) -> str:
+        """The job in one sentence, by its numbers."""
+        asked, answered = self.quality.asked, self.quality.answered
+        done = sum(stage.completed_at is not None for stage in self.stages)
+        return (
+            f"{self.title}: {done} of {len(self.stages)} stages completed, {answered} of {asked} questions "
+            f"answered, {len(self.findings)} findings, {len(self.risks)} risks, cost {self.cost_text}."
+        )
+
+    @property
+    def cost_text(self) -> str:
+        """The cost with its currency."""
+        return f"{money_text(self.cost)} {self.currency}".rstrip()
+
+    def finding(self, finding_id: str) -> Finding | None:
+        """Return a finding by its id, or None."""
+        return next((finding for finding in self.findings if finding.id == finding_id), None)
+
+
+def exported(memory: JobMemory) -> dict[str, Any]:
+    """Return the memory as the designed JSON.
+
+    The keys of the design come first: `executive_summary`, `completed_stages`, `current_stage`, `constraints`, `risks`.
+    Money stands there as a number; `cost` holds the exact amounts as text.
+    """
+    known = {finding.id: finding for finding in memory.findings}
+    current = memory.current
+    return {
+        "job_id": memory.job_id,
+        "executive_summary": memory.summary,
+        "completed_stages": [_stage(stage, known) for stage in memory.stages if stage.completed_at is not None],
+        "current_stage": {
+            "stage": current.number if current is not None else len(memory.stages) + (memory.closed_at is None),
+            "status": "closed" if memory.closed_at else "not_started" if current is None else "in_progress",
+        },
+        "constraints": {
+            "budget_used": float(memory.cost),
+            "budget_limit": None if memory.budget_limit is None else float(memory.budget_limit),
+            "time_elapsed_hours": round((memory.updated_at - memory.started_at) / _HOUR, 4),
+            "rules": [note.text for note in memory.constraints],
+        },
+        "risks": [note.text for note in memory.risks],
+        "schema_version": SCHEMA_VERSION,
+        "title": memory.title,
+        "domain": memory.domain,
+        "state": memory.state,
+        "started_at": utc_text(memory.started_at),
+        "closed_at": None if memory.closed_at is None else utc_text(memory.closed_at),
+        "quality": {
+            **memory.quality.model_dump(),
+            "supported_share": memory.quality.supported_share,
+            "coverage": memory.quality.coverage,
+        },
+        "cost": {"amount": money_text(memory.cost), "currency": memory.currency},
+        "findings": [finding.model_dump(mode="json") for finding in memory.findings],
+    }
+
+
+def _stage(stage: Stage, known: dict[str, Finding]) -> dict[str, Any]:
+    assert stage.completed_at is not None
+    return {
+        "stage": stage.number,
+        "completed_at": utc_text(stage.completed_at),
+        "key_findings": [known[finding_id].text for finding_id in stage.key_findings],
+        "quality_score": stage.quality.score,
+        "cost": float(stage.cost),
+        "question": stage.question,
+        "documents": len(stage.read),
+        "coverage": stage.quality.coverage,
+    }
