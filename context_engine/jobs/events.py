@@ -50,12 +50,18 @@ class FindingAdded(Remembered):
 
 
 class StageBegun(Remembered):
-    """A question that is put to every document."""
+    """A question that is put to every document.
+
+    Attributes:
+        documents: their number.
+        notes: the compressed memory before the stage, which a model reads with each of its documents.
+    """
 
     kind: Literal["stage_begun"] = "stage_begun"
     stage: int
     question: str
     documents: int
+    notes: str = ""
 
 
 class QuestionAnswered(Remembered):
@@ -177,6 +183,7 @@ def _stage(begin: JobEvent, ended: datetime | None, answered: Sequence[QuestionA
         started_at=begin.at,
         completed_at=ended,
         documents=begin.fact.documents,
+        notes=begin.fact.notes,
         read=tuple(fact.document_id for fact in own if fact.document_id is not None),
         key_findings=tuple(dict.fromkeys(finding.id for fact in own for finding in fact.findings)),
         quality=Quality.of(fact.quality for fact in own),

@@ -107,6 +107,7 @@ class Stage(Remembered):
         number: 1-based.
         completed_at: None while it runs, or if it was interrupted.
         documents: number of documents at its beginning.
+        notes: what a model reads of the job in this stage.
         read: ids of the documents that were read, in order.
         key_findings: ids of its findings, in order.
         cost: in the currency of the job.
@@ -117,6 +118,7 @@ class Stage(Remembered):
     started_at: datetime
     completed_at: datetime | None = None
     documents: int = 0
+    notes: str = ""
     read: tuple[str, ...] = ()
     key_findings: tuple[str, ...] = ()
     quality: Quality = Quality()
