@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import InvalidRequest
-from context_engine.jobs.memory import Finding, JobMemory, Stage
+from context_engine.jobs.memory import Finding, JobMemory, Stage, counted
 
 MEMORY_TOKENS: Final = 2_000
 """A compressed memory has fewer tokens than this."""
@@ -146,14 +146,14 @@ def _earlier(memory: JobMemory, counter: TokenCounter) -> Iterator[str]:
 
 def _stage(stage: Stage) -> str:
     score = "no sentences" if stage.quality.score is None else f"quality {stage.quality.score}"
-    return f"stage {stage.number}, {len(stage.read)} documents, {len(stage.key_findings)} findings, {score}"
+    counts = f"{counted(len(stage.read), 'document')}, {counted(len(stage.key_findings), 'finding')}"
+    return f"stage {stage.number}, {counts}, {score}"
 
 
 def _end(findings: int, risks: int) -> list[str]:
     """Return a line about what is left out, if anything is."""
-    more = {"findings": findings, "risks": risks}
-    named = " and ".join(f"{count} more {noun}" for noun, count in more.items() if count)
-    return [f"The job holds {named} that are not listed here."] if named else []
+    more = [counted(count, f"more {noun}") for noun, count in (("finding", findings), ("risk", risks)) if count]
+    return [f"Not listed here: {' and '.join(more)}."] if more else []
 
 
 def _short(text: str, counter: TokenCounter, most: int = _FIELD_TOKENS) -> str:

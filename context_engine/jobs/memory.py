@@ -170,12 +170,14 @@ class JobMemory(Remembered):
     @property
     def summary(self) -> str:
         """The job in one sentence, by its numbers."""
-        asked, answered = self.quality.asked, self.quality.answered
         done = sum(stage.completed_at is not None for stage in self.stages)
-        return (
-            f"{self.title}: {done} of {len(self.stages)} stages completed, {answered} of {asked} questions "
-            f"answered, {len(self.findings)} findings, {len(self.risks)} risks, cost {self.cost_text}."
+        parts = (
+            f"{done} of {counted(len(self.stages), 'stage')} completed",
+            f"{self.quality.answered} of {counted(self.quality.asked, 'question')} answered",
+            *(counted(len(self.findings), "finding"), counted(len(self.risks), "risk")),
+            f"cost {self.cost_text}",
         )
+        return f"{self.title}: {', '.join(parts)}."
 
     @property
     def cost_text(self) -> str:
@@ -185,6 +187,11 @@ class JobMemory(Remembered):
     def finding(self, finding_id: str) -> Finding | None:
         """Return a finding by its id, or None."""
         return next((finding for finding in self.findings if finding.id == finding_id), None)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def exported(memory: JobMemory) -> dict[str, Any]:

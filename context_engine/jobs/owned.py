@@ -42,7 +42,8 @@ class OwnedJobs:
 
     def __init__(self, deployment: Deployment, caller: Authenticated, clock: Clock | None = None) -> None:
         self._deployment, self._caller, self._clock = deployment, caller, clock or SystemClock()
-        self._store = JobStore(deployment.setup.data_dir(deployment.data_dir))
+        self._data_dir = deployment.setup.data_dir(deployment.data_dir)
+        self._store = JobStore(self._data_dir)
 
     def start(self, title: str, domain: str | None = None, budget_limit: Decimal | None = None) -> JobMemory:
         """Start a job in a domain; None: the only one that the caller may search.
@@ -57,6 +58,8 @@ class OwnedJobs:
             raise InvalidRequest("the budget must be an amount of 0 or more")
         title = self._text("title", title, name)
         starter = self._caller.principal.id or None
+        if not self._deployment.demo:
+            self._deployment.setup.claim(self._data_dir)
         return self._store.create(title, name, now=self._clock.now(), starter=starter, budget_limit=budget_limit)
 
     def all(self) -> list[JobMemory]:

@@ -137,7 +137,7 @@ class SourceOpener:
     clock: Clock
     data_dir: str | Path | None
     embedder: Callable[[], Embedder | None]
-    folders: Mapping[str, Path] = NO_FOLDERS
+    folders: Mapping[str, Path] = field(default_factory=dict)
     kept: dict[Hashable, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 

@@ -58,7 +58,7 @@ def test_a_small_memory_is_whole():
         "Job job-20260302-090000-0a1b2c in domain ORM: Facility review\n"
         "Questions answered: 1 of 2. Sentences supported: 25%. Cost 0.0024 USD.\n"
         "Earlier stages:\n"
-        "- stage 1, 2 documents, 1 findings, quality 25: What is the limit?\n"
+        "- stage 1, 2 documents, 1 finding, quality 25: What is the limit?\n"
         "Findings:\n"
         f"- {finding('a.md').id}: The limit is USD 5 million. (a.md)"
     )
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_counted():
     events = short_job()
     events += [event(60 + n, f"f{n}", FindingAdded(text=f"Statement {n} " + "about limits " * 40)) for n in range(200)]
     made = compressed(memory_of(events))
-    assert made.text.endswith(f"The job holds {made.left_out} more findings that are not listed here.")
+    assert made.text.endswith(f"Not listed here: {made.left_out} more findings.")
     assert made.tokens > MEMORY_TOKENS - 200
     assert "…" in made.text
 
