@@ -6,9 +6,11 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ import pytest
 
 from context_engine.jobs.memory import exported
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.jobs.store import JobStore
+from context_engine.jobs.store import EVENTS_FILE, JobStore
 from context_engine.service.deployment import open_deployment
 from context_engine.wiring.setup import load_setup
 from tests.e2e.job_process import CLERK, MODEL
 
-DOCUMENTS = 300
-KILLS = 5
+DOCUMENTS = 60
+KILLS = 4
 QUESTION = "What is the facility limit?"
 MANIFEST = {"version": 1, "domain": "LOANS", "sources": [{"id": "policies", "type": "bank_sop"}]}
 PRICE = {
@@ -37,7 +39,7 @@ TIMES = ("started_at", "completed_at", "time_elapsed_hours", "search_id", "answe
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Path:
-    """A domain without documents, and 300 agreements, of which every seventh states no limit."""
+    """A domain without documents, and agreements, of which every seventh states no limit."""
     for name in ("config", "manifests", "agreements"):
         (tmp_path / name).mkdir()
     (tmp_path / "manifests/loans.yaml").write_text(json.dumps(MANIFEST))
@@ -64,8 +66,9 @@ def process(bank: Path, data_dir: Path, job_id: str) -> subprocess.Popen[bytes]:
 
 
 def read(data_dir: Path, job_id: str) -> int:
-    stages = JobStore(data_dir).memory(job_id).stages
-    return len(stages[0].read) if stages else 0
+    """Return how many documents are read."""
+    with closing(sqlite3.connect(JobStore(data_dir).folder(job_id) / EVENTS_FILE)) as file:
+        return int(file.execute("SELECT count(*) FROM event WHERE id LIKE 'read-%'").fetchone()[0])
 
 
 def kill_at(running: subprocess.Popen[bytes], data_dir: Path, job_id: str, documents: int, later_s: float) -> None:
