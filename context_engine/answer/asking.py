@@ -131,7 +131,7 @@ def answer_events(
         AuditUnavailable: the answer could not be recorded, and may not be given without a record.
         ContextEngineError: as `Engine.search`.
     """
-    request = _request(deployment, asked, principal, caller, request_id)
+    request = asked_request(deployment, asked, principal, caller, request_id)
     answerer = answerer_of(deployment, request, use_model=asked.use_model, policy=asked.unsupported)
     for event in answerer.stream(request, _history(asked), stopped):
         if isinstance(event, Started):  # for a context, a check or an explanation of the same search
@@ -153,9 +153,14 @@ def check_given(deployment: Deployment, asked: CheckRequest, *, principal: Princ
     return response_of(answer, demo=deployment.demo)
 
 
-def _request(
+def asked_request(
     deployment: Deployment, asked: AnswerRequest, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
+    """Return the search of a question.
+
+    Raises:
+        UnknownDomain, InvalidRequest: as `answer_events`.
+    """
     query = RAGQueryRequest(
         query=asked.query,
         domain=asked.domain,

@@ -13,7 +13,7 @@ from context_engine.answer.answering import last_of
 from context_engine.answer.asking import JobShare, answerer_of
 from context_engine.answer.composed import Answer
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import Authenticated, SearchRequest
+from context_engine.core.models import AnswerPolicy, Authenticated, SearchRequest
 from context_engine.core.protocols import Clock
 from context_engine.errors import InvalidRequest, JobNotFound
 from context_engine.ingest.report import IngestReport
@@ -130,11 +130,14 @@ class OwnedJobs:
             run = JobRun(self._store, job_id, deployment, self._caller.principal, self._clock, use_model)
             return run_stage(run, question, documents, progress=progress, stopped=stopped)
 
-    def ask(self, job_id: str, request: SearchRequest, *, use_model: bool = True) -> Answer:
+    def ask(
+        self, job_id: str, request: SearchRequest, *, use_model: bool = True, policy: AnswerPolicy | None = None
+    ) -> Answer:
         """Answer a question from the domain and the job's documents, under the job's memory, and keep the findings.
 
         Args:
             request: its domain is the job's, and its principal the caller.
+            use_model, policy: see `answerer_of`.
 
         Raises:
             JobNotFound: see `memory`.
@@ -146,7 +149,7 @@ class OwnedJobs:
             raise InvalidRequest(f"the job {job_id} is in domain {memory.domain}: ask in that domain")
         share = JobShare(job_id, compressed(memory).text, memory.budget_limit)
         with self._opened(memory) as deployment:
-            answerer = answerer_of(deployment, request, use_model=use_model, policy=None, job=share)
+            answerer = answerer_of(deployment, request, use_model=use_model, policy=policy, job=share)
             answer = last_of(answerer.stream(request))
         self._added(job_id, answer.answer_id or answer.result.search_id, answered_fact(answer))
         return answer
