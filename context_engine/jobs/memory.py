@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.answer.cost import money_text
-from context_engine.core.models import utc_text
-
-SCHEMA_VERSION: Final = 1
-_HOUR: Final = timedelta(hours=1)
 
 
 class Remembered(BaseModel):
@@ -192,56 +188,3 @@ class JobMemory(Remembered):
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def exported(memory: JobMemory) -> dict[str, Any]:
-    """Return the memory as the designed JSON.
-
-    The keys of the design come first: `executive_summary`, `completed_stages`, `current_stage`, `constraints`, `risks`.
-    Money stands there as a number; `cost` holds the exact amounts as text.
-    """
-    known = {finding.id: finding for finding in memory.findings}
-    current = memory.current
-    return {
-        "job_id": memory.job_id,
-        "executive_summary": memory.summary,
-        "completed_stages": [_stage(stage, known) for stage in memory.stages if stage.completed_at is not None],
-        "current_stage": {
-            "stage": current.number if current is not None else len(memory.stages) + (memory.closed_at is None),
-            "status": "closed" if memory.closed_at else "not_started" if current is None else "in_progress",
-        },
-        "constraints": {
-            "budget_used": float(memory.cost),
-            "budget_limit": None if memory.budget_limit is None else float(memory.budget_limit),
-            "time_elapsed_hours": round((memory.updated_at - memory.started_at) / _HOUR, 4),
-            "rules": [note.text for note in memory.constraints],
-        },
-        "risks": [note.text for note in memory.risks],
-        "schema_version": SCHEMA_VERSION,
-        "title": memory.title,
-        "domain": memory.domain,
-        "state": memory.state,
-        "started_at": utc_text(memory.started_at),
-        "closed_at": None if memory.closed_at is None else utc_text(memory.closed_at),
-        "quality": {
-            **memory.quality.model_dump(),
-            "supported_share": memory.quality.supported_share,
-            "coverage": memory.quality.coverage,
-        },
-        "cost": {"amount": money_text(memory.cost), "currency": memory.currency},
-        "findings": [finding.model_dump(mode="json") for finding in memory.findings],
-    }
-
-
-def _stage(stage: Stage, known: dict[str, Finding]) -> dict[str, Any]:
-    assert stage.completed_at is not None
-    return {
-        "stage": stage.number,
-        "completed_at": utc_text(stage.completed_at),
-        "key_findings": [known[finding_id].text for finding_id in stage.key_findings],
-        "quality_score": stage.quality.score,
-        "cost": float(stage.cost),
-        "question": stage.question,
-        "documents": len(stage.read),
-        "coverage": stage.quality.coverage,
-    }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
 from context_engine.answer.answering import last_of
@@ -21,7 +22,7 @@ from context_engine.jobs.compressed import check_constraint, compressed
 from context_engine.jobs.documents import JobDocument, Progress, add_documents, documents_of, job_deployment
 from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, JobEvent, RiskAdded
 from context_engine.jobs.memory import JobMemory
-from context_engine.jobs.run import JobRun, answered_fact, run_stage
+from context_engine.jobs.run import JobRun, answered_fact, check_run, run_stage
 from context_engine.jobs.store import JobStore, no_job, require_open
 from context_engine.service.deployment import Deployment
 from context_engine.service.request import only_domain
@@ -103,6 +104,18 @@ class OwnedJobs:
         folder = self._store.folder(job_id)
         return add_documents(self._deployment.setup, memory.domain, job_id, folder, path, progress)
 
+    def add_texts(self, job_id: str, texts: Mapping[str, str]) -> IngestReport:
+        """Add documents that come as texts, by their file names; a name has no folder.
+
+        Raises:
+            JobNotFound, InvalidRequest, StoreError: see `add_documents`.
+        """
+        self._open(job_id)
+        with TemporaryDirectory(dir=self._store.folder(job_id)) as folder:
+            for name, text in texts.items():
+                (Path(folder) / Path(name).name).write_text(text, "utf-8")
+            return self.add_documents(job_id, Path(folder))
+
     def documents(self, job_id: str) -> list[JobDocument]:
         """Return the documents of a job.
 
@@ -111,6 +124,16 @@ class OwnedJobs:
         """
         memory = self.memory(job_id)
         return documents_of(self._deployment.setup, memory.domain, job_id, self._store.folder(job_id))
+
+    def check_run(self, job_id: str, question: str | None) -> None:
+        """Refuse a run that `run` would refuse at once.
+
+        Raises:
+            JobNotFound, InvalidRequest: see `run`.
+        """
+        memory = self._open(job_id)
+        asked = None if question is None else self._text("question", question, memory.domain)
+        check_run(memory, asked, len(self.documents(job_id)))
 
     def run(
         self,

@@ -91,28 +91,37 @@ def run_stage(
         return run.store.memory(run.job_id)
 
 
+def check_run(memory: JobMemory, question: str | None, documents: int) -> None:
+    """Refuse a run that cannot begin or go on.
+
+    Raises:
+        InvalidRequest: see `run_stage`.
+    """
+    require_open(memory)
+    if not documents:
+        raise InvalidRequest(f"the job {memory.job_id} has no documents: add some with 'context-engine job add'")
+    if memory.current is None and question is None:
+        raise InvalidRequest("no stage is open: give the question that is put to each document")
+    if memory.current is not None and question not in (None, memory.current.question):
+        raise InvalidRequest(
+            f"stage {memory.current.number} of the job {memory.job_id} is open, with another question: run it to its "
+            "end first, without a question"
+        )
+
+
 def _stage(run: JobRun, question: str | None, documents: int) -> tuple[JobMemory, Stage]:
     """Return the memory of the job and its open stage, which is begun if there is none."""
     memory = run.store.memory(run.job_id)
-    require_open(memory)
-    if not documents:
-        raise InvalidRequest(f"the job {run.job_id} has no documents: add some with 'context-engine job add'")
+    check_run(memory, question, documents)
     if memory.current is None:
-        if question is None:
-            raise InvalidRequest("no stage is open: give the question that is put to each document (--question)")
+        assert question is not None
         number = len(memory.stages) + 1
         notes = compressed(memory).text
         begun = StageBegun(stage=number, question=question, documents=documents, notes=notes)
         _append(run, f"stage-{number}", begun)
         memory = run.store.memory(run.job_id)
-    stage = memory.current
-    assert stage is not None
-    if question not in (None, stage.question):
-        raise InvalidRequest(
-            f"stage {stage.number} of the job {run.job_id} is open, with another question: run it to its end first, "
-            "without a question"
-        )
-    return memory, stage
+    assert memory.current is not None
+    return memory, memory.current
 
 
 def _asked(run: JobRun, share: JobShare, question: str, document_id: str) -> Answer:

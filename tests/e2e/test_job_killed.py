@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.jobs.memory import exported
+from context_engine.jobs.contract import job_out
 from context_engine.jobs.owned import OwnedJobs
 from context_engine.jobs.store import EVENTS_FILE, JobStore
 from context_engine.service.deployment import open_deployment
@@ -102,7 +102,7 @@ def test_a_job_that_is_killed_again_and_again_remembers_the_same(bank: Path) -> 
     assert process(bank, bank / "killed", job_id).wait() == 0
 
     whole, killed = (JobStore(bank / name).memory(job_id) for name in ("whole", "killed"))
-    assert timeless(exported(killed)) == timeless(exported(whole))
+    assert timeless(job_out(killed).model_dump(mode="json")) == timeless(job_out(whole).model_dump(mode="json"))
     assert killed.cost == whole.cost > 0
     assert len(killed.findings) == DOCUMENTS - len(range(0, DOCUMENTS, 7))
     assert killed.stages[0].read == whole.stages[0].read

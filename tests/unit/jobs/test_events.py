@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.errors import StoreCorrupt
+from context_engine.jobs.contract import job_out
 from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, RiskAdded, finding_id, memory_of
-from context_engine.jobs.memory import exported
 from tests.unit.jobs.conftest import JOB, citation, event, finding, read, short_job
 
 
@@ -32,7 +32,7 @@ def test_the_export_has_the_designed_shape():
         event(31, "c", ConstraintAdded(text="Only policies in force in 2026.")),
         event(32, "r", RiskAdded(text="One facility has no limit.")),
     ]
-    out = exported(memory_of(events))
+    out = job_out(memory_of(events)).model_dump(mode="json")
 
     assert list(out)[:6] == [
         "job_id",
@@ -52,7 +52,7 @@ def test_the_export_has_the_designed_shape():
         "documents": 2,
         "coverage": 0.5,
     }
-    assert out["current_stage"] == {"stage": 2, "status": "not_started"}
+    assert out["current_stage"] == {"stage": 2, "status": "not_started", "question": None, "read": 0, "documents": 0}
     assert out["constraints"] == {
         "budget_used": 0.0024,
         "budget_limit": None,
@@ -61,7 +61,7 @@ def test_the_export_has_the_designed_shape():
     }
     assert out["risks"] == ["One facility has no limit."]
     assert out["cost"] == {"amount": "0.0024", "currency": "USD"}
-    assert out["findings"][0]["citation"]["search_id"] == "s-1"
+    assert out["findings"][0]["search_id"] == "s-1"
 
 
 @given(st.permutations([*short_job(), *short_job()]))
@@ -85,7 +85,8 @@ def test_a_finding_added_by_hand_has_no_citation():
 
 def test_a_closed_job_says_so():
     memory = memory_of([*short_job(), event(50, "closed", JobClosed())])
-    assert (memory.state, exported(memory)["current_stage"]) == ("closed", {"stage": 1, "status": "closed"})
+    current = job_out(memory).current_stage
+    assert (memory.state, current.stage, current.status) == ("closed", 1, "closed")
 
 
 def test_events_without_a_beginning_are_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,6 @@ from context_engine.apps.web.inert import clean
 if TYPE_CHECKING:
     from context_engine.jobs.memory import Finding, JobMemory, Stage
 
-LIST_VERSION: Final = 1
 _MOST_FINDINGS: Final = 40
 SHOW: Final = """\b
 Examples:
@@ -34,14 +32,12 @@ EXPORT: Final = "\b\nExample:\n  context-engine job export job-20260302-091500-3
 @with_location
 def list_jobs(location: ConfigLocation, as_json: bool) -> None:
     """List your jobs, newest first; an operator sees all jobs."""
-    from context_engine.jobs.memory import exported
+    from context_engine.jobs.contract import JobList, job_line
 
     with owned_jobs(location) as jobs:
         memories = jobs.all()
     if as_json:
-        keys = ("job_id", "title", "domain", "state", "started_at", "closed_at", "executive_summary", "cost")
-        rows = [{key: exported(memory)[key] for key in keys} for memory in memories]
-        print_json({"schema_version": LIST_VERSION, "jobs": rows})
+        print_json(JobList(jobs=tuple(map(job_line, memories))).model_dump_json())
         return
     if not memories:
         note("no jobs yet: 'context-engine job start TITLE' starts one")
@@ -68,12 +64,12 @@ def show_job(location: ConfigLocation, job_id: str, short: bool, as_json: bool) 
     if short and as_json:
         raise click.UsageError("--compressed and --json are two forms of the memory: choose one")
     from context_engine.jobs.compressed import compressed
-    from context_engine.jobs.memory import exported
+    from context_engine.jobs.contract import job_out
 
     with owned_jobs(location) as jobs:
         memory = jobs.memory(job_id)
     if as_json:
-        print_json(exported(memory))
+        print_json(job_out(memory).model_dump_json())
     elif short:
         made = compressed(memory)
         write_text(made.text)
@@ -93,14 +89,14 @@ def export(location: ConfigLocation, job_id: str, file: Path | None) -> None:
     It has the summary, the stages with their key findings, quality and cost, the constraints, the risks, and every
     finding with its citation.
     """
-    from context_engine.jobs.memory import exported
+    from context_engine.jobs.contract import job_out
 
     with owned_jobs(location) as jobs:
-        value = exported(jobs.memory(job_id))
+        job = job_out(jobs.memory(job_id))
     if file is None:
-        print_json(value)
+        print_json(job.model_dump_json())
     else:
-        written(file, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        written(file, job.model_dump_json(indent=2) + "\n")
 
 
 def print_memory(memory: JobMemory, *, stage: int | None = None) -> None:

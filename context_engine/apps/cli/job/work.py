@@ -134,9 +134,9 @@ def run(location: ConfigLocation, job_id: str, question: str | None, no_model: b
     with owned_jobs(location) as jobs, progress_bar("Reading documents …") as progress:
         memory = jobs.run(job_id, question, use_model=not no_model, progress=progress)
     if as_json:
-        from context_engine.jobs.memory import exported
+        from context_engine.jobs.contract import job_out
 
-        print_json(exported(memory))
+        print_json(job_out(memory).model_dump_json())
     else:
         print_memory(memory, stage=len(memory.stages))
 
