@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -195,6 +195,21 @@ class OwnedJobs:
         """
         self.memory(job_id)
         self._store.delete(job_id)
+
+    @contextmanager
+    def having(self, source_id: str) -> Iterator[Deployment]:
+        """Yield the deployment that has a source: that of a job if the source is the documents of one of the caller's.
+
+        Raises:
+            UnknownDomain, ConfigError: see `job_deployment`.
+        """
+        try:
+            memory = self.memory(source_id)
+        except JobNotFound:
+            yield self._deployment
+            return
+        with self._opened(memory) as deployment:
+            yield deployment
 
     def _owns(self, memory: JobMemory) -> bool:
         return self._caller.operator or memory.starter == (self._caller.principal.id or None)

@@ -17,5 +17,5 @@ job = LazyGroup(
         "show": ("job.show:show_job", "Show what a job has found, and what it has cost."),
         "start": ("job.work:start", "Start a job in a domain and print its id."),
     },
-    help="Work over many documents: memory, findings, cost, documents of its own.",
+    help="Work over many documents, with a memory and a budget.",
 )
