@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import exp, log, sqrt
+from math import log, sqrt
 from typing import Final, NamedTuple
 
 SHIFTS: Final = (1.5, 2.5, 5.0)
@@ -45,6 +45,10 @@ class ChartRule(NamedTuple):
         times run_length after run_length outcomes on average, or later.
         """
         return log(len(SHIFTS) * self.run_length)
+
+
+USUAL: Final = ChartRule()
+"""One false alarm of a figure in 50,000 outcomes."""
 
 
 class Outcome(NamedTuple):
@@ -83,8 +87,8 @@ class Excursion(NamedTuple):
         alarmed: when the chart alarmed, UTC.
         since: time of the first outcome that raised the chart.
         first_id, last_id: the first and the last search.
-        count: outcomes since then.
-        past: outcomes that they are compared with.
+        outcomes: those since then.
+        past: those that they are compared with.
         ended: when the chart was back at zero, or the excursion became the past; None: not yet.
     """
 
@@ -92,7 +96,7 @@ class Excursion(NamedTuple):
     since: str
     first_id: str
     last_id: str
-    count: Count
+    outcomes: Count
     past: Count
     ended: str | None = None
 
@@ -108,7 +112,7 @@ def upper_limit(share: float, total: float) -> float:
     return (share + z2 / 2 + sqrt(z2) * sqrt(share * (1 - share) + z2 / 4)) / (1 + z2)
 
 
-def mean_delay(past: float, now: float, rule: ChartRule = ChartRule()) -> float:
+def mean_delay(past: float, now: float, rule: ChartRule = USUAL) -> float:
     """Return the most outcomes that pass on average between a shift and its alarm (Wald 1947, with the last step).
 
     Args:
@@ -169,12 +173,13 @@ class QualityChart:
     itself. Those of an excursion do not, unless it has lasted as long as the past: then it is the past from then on.
 
     Attributes:
+        rule: when it alarms.
         days: outcomes of each day, as 2026-03-02.
         excursions: oldest first; the last may not have ended.
     """
 
-    def __init__(self, rule: ChartRule = ChartRule()) -> None:
-        self._rule, self._past, self._waiting = rule, _Past(), _Past()
+    def __init__(self, rule: ChartRule = USUAL) -> None:
+        self.rule, self._past, self._waiting = rule, _Past(), _Past()
         self._charts = [_Cusum(ratio) for ratio in SHIFTS]
         self._alarming: _Cusum | None = None
         self._recent: deque[bool] = deque(maxlen=_RECENT)
@@ -189,7 +194,7 @@ class QualityChart:
     @property
     def compares(self) -> bool:
         """Whether there is enough past to alarm."""
-        return self.past.total >= self._rule.least_past
+        return self.past.total >= self.rule.least_past
 
     @property
     def recent(self) -> Count:
@@ -212,7 +217,7 @@ class QualityChart:
             return None
         assumed = self._past.assumed(weekday)
         for chart in self._charts:
-            chart.add(outcome, assumed, self._rule.height)
+            chart.add(outcome, assumed, self.rule.height)
         self._waiting.add(weekday, bad)
         if self._alarming is not None:
             self._follow(outcome, self._alarming)
@@ -222,14 +227,14 @@ class QualityChart:
     def _settled(self, outcome: Outcome) -> Excursion | None:
         """Alarm, or let what has proved quiet join the past."""
         highest = max(self._charts, key=lambda chart: chart.value)
-        if highest.value >= self._rule.height:
+        if highest.value >= self.rule.height:
             self._alarming, self._waiting = highest, _Past()
             excursion = Excursion(
                 alarmed=outcome.time,
                 since=highest.since,
                 first_id=highest.first_id,
                 last_id=outcome.record_id,
-                count=highest.count,
+                outcomes=highest.count,
                 past=self.past,
             )
             self.excursions.append(excursion)
@@ -244,8 +249,8 @@ class QualityChart:
         last = self.excursions[-1]
         stays = self._waiting.all.total >= self.past.total
         if alarming.value > 0.0 and not stays:
-            count = last.count.plus(int(outcome.bad))
-            self.excursions[-1] = last._replace(last_id=outcome.record_id, count=count)
+            outcomes = last.outcomes.plus(int(outcome.bad))
+            self.excursions[-1] = last._replace(last_id=outcome.record_id, outcomes=outcomes)
             return
         self.excursions[-1] = last._replace(ended=outcome.time)
         self._past = self._waiting if stays else self._past
@@ -253,7 +258,7 @@ class QualityChart:
         self._charts = [_Cusum(ratio) for ratio in SHIFTS]
 
 
-def charted(outcomes: Iterable[Outcome], rule: ChartRule = ChartRule()) -> QualityChart:
+def charted(outcomes: Iterable[Outcome], rule: ChartRule = USUAL) -> QualityChart:
     """Return the chart of outcomes in order of time."""
     chart = QualityChart(rule)
     for outcome in outcomes:

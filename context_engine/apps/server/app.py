@@ -17,7 +17,7 @@ from context_engine.apps.server import mcp, metrics
 from context_engine.apps.server.gate import Gate, Pages, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
-from context_engine.apps.server.routes import answers, dify, health, rag, records, retrieval
+from context_engine.apps.server.routes import answers, dify, feedback, health, rag, records, retrieval
 from context_engine.apps.server.service import Service, known_caller, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
@@ -29,6 +29,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     rag.router,
     answers.router,
     records.router,
+    feedback.router,
     retrieval.router,
     dify.router,
     mcp.router,

@@ -19,7 +19,7 @@ from context_engine.service.deployment import Deployment
 from tests.unit.service.small_bank import CLERK, QUESTION
 
 T = TypeVar("T")
-NAMES = ["search", "answer", "fetch", "explain", "domains"]
+NAMES = ["search", "answer", "fetch", "explain", "domains", "feedback"]
 
 
 def with_client(bank: Deployment, era: str, use: Callable[[Client], Awaitable[T]], who: Principal = CLERK) -> T:
