@@ -11,7 +11,7 @@ from context_engine.audit.ledger.look_up import Criteria
 from context_engine.audit.record.entry import fetch
 from context_engine.audit.record.exact import Unreadable, read_json
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import Event, to_moment, utc_text
+from context_engine.core.models import Event, QualitySettings, utc_text
 from context_engine.errors import LedgerCorrupt
 from context_engine.insight.quality import ChartRule, Count, Excursion, Outcome, QualityChart, charted, mean_delay
 
@@ -88,9 +88,19 @@ def excursion_dict(excursion: Excursion) -> dict[str, Any]:
 
 def excursion_event(domain: str, figure: str, excursion: Excursion) -> Event:
     """Return the event of an alarm; its id is the same whenever the same records are read."""
-    at = to_moment(excursion.alarmed) or datetime.now(UTC)
-    about = {"domain": domain, "figure": figure, **excursion_dict(excursion)}
-    return Event(f"quality-{domain}-{figure}-{excursion.last_id}", "quality_fell", domain, at, about)
+    at = datetime.fromisoformat(excursion.alarmed)
+    about = {"domain": domain, "figure": figure, "means": FIGURES[figure], **excursion_dict(excursion)}
+    return Event(f"quality-{domain}-{figure}-{excursion.alarmed}", "quality_fell", domain, at, about)
+
+
+def opened_watch(settings: QualitySettings, now: datetime) -> QualityWatch:
+    """Return a watch that has read nothing yet, as the settings want it.
+
+    Args:
+        now: aware.
+    """
+    rule = ChartRule(run_length=settings.quality_run_length)
+    return QualityWatch(rule, past_begin(now, settings.quality_past_days))
 
 
 def past_begin(now: datetime, days: int) -> datetime:

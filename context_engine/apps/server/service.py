@@ -16,6 +16,7 @@ from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import Metrics
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
@@ -58,6 +59,7 @@ class Service:
         self.slots = Slots(self._bounds)
         self.rates = RateLimits(time.monotonic)
         self.late = LateSearches[ExternalAnswer]()
+        self.quality = QualityCheck(live)
         self.metrics = Metrics(self)
 
     @property
