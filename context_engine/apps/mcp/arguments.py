@@ -128,6 +128,16 @@ class ExplainArguments(_Arguments):
     )
 
 
+class FeedbackArguments(_Arguments):
+    """The judgement of a person."""
+
+    search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
+        description="`search_id` of the answer of `search` or `answer`."
+    )
+    thumb: Literal["up", "down"] = Field(description="up: it answers the question. down: it does not.")
+    id: Id | Nothing = Field(None, description="`id` of the result that is judged; default: the whole answer.")
+
+
 class DomainsArguments(_Arguments):
     """No arguments."""
 

@@ -17,6 +17,7 @@ from context_engine.apps.server.jobs import RunningJobs
 from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import Metrics
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
@@ -60,6 +61,7 @@ class Service:
         self.rates = RateLimits(time.monotonic)
         self.late = LateSearches[ExternalAnswer]()
         self.jobs = RunningJobs(live)
+        self.quality = QualityCheck(live)
         self.metrics = Metrics(self)
 
     @property

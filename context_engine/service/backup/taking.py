@@ -25,6 +25,7 @@ from context_engine.service.backup.archive import (
     write_archive,
 )
 from context_engine.service.backup.configuration import HOLDS_KEY, configuration_files, holds_secret
+from context_engine.service.judgements import FILES as JUDGEMENT_FILES
 from context_engine.settings.sqlite_copy import copy_database
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import ledger_place, open_ledger
@@ -107,6 +108,9 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
             f"there is neither a base nor a ledger in {data_dir}: name their folder with --data-dir{elsewhere}"
         )
     _tokens(data_dir, folder, files)
+    for judged in JUDGEMENT_FILES:
+        if (data_dir / judged).is_file():
+            files.append((judged.as_posix(), _copied(data_dir / judged, folder / judged)))
     for name, file in configuration_files(setup.config.paths):
         if holds_secret(file):
             left_out.append(LeftOutPart(name=name, reason=HOLDS_KEY))
