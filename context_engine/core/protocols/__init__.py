@@ -6,6 +6,7 @@ from context_engine.core.protocols.capabilities import (
     Calibratable,
     LearntAdapters,
     RecallWatched,
+    Rehearsable,
     StoredVectors,
     Trainable,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "QueryRefiner",
     "RecallWatched",
     "Recorder",
+    "Rehearsable",
     "ReportingSink",
     "Reranker",
     "ResultCache",
