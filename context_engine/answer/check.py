@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
@@ -61,6 +62,9 @@ _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)",
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
+_UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
+
+
 class _Match(NamedTuple):
     """The clause of a passage that is nearest to a sentence."""
 
@@ -107,7 +111,7 @@ def check(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
-    claim = _claim(text, frozenset(key for _, item in known for key in item.keys))
+    claim = _claim(text, _known(cited.values(), known))
     if len(claim) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
     if places:
@@ -116,12 +120,18 @@ def check(
     return _entailed(checked, evidence, entails) if entails else checked
 
 
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> frozenset[str]:
+    """Return the keys of what passages name, and all keys of their headings."""
+    headings = (token.key for passage in passages for heading in passage.headings for token in read(heading))
+    return frozenset(chain(headings, *(item.keys for _, item in stated_in)))
+
+
 def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
     topic = _TOPIC.match(rest.removeprefix(", "))
-    if topic and content_keys(read(topic[1].lower())) <= keys:
+    if topic and {token.key for token in read(topic[1].lower()) if token.kind not in _UNSAID} <= keys:
         rest = f", {rest.removeprefix(', ')[topic.end() :]}"
     return read(rest)
 

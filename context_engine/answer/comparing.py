@@ -43,6 +43,7 @@ def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> C
         *_added(claim, clause, keys),
         *_renamed(claim, clause),
         *_differing(claim, clause),
+        *_denied(claim, clause),
         *_conditions(claim, clause),
         *_elsewhere(claim, clause),
     ]
@@ -151,6 +152,13 @@ def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in needed - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
+
+
+def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+    """Yield a finding if one says "no ... may" and the other "no ... must", which may also say that there is no duty."""
+    claimed, stated = ({token.written for token in tokens if token.denied} for tokens in (claim, clause.tokens))
+    if claimed and stated and ("may" in claimed) is not ("may" in stated):
+        yield SentenceFinding("modal", 'one says "no ... may", the other "no ... must"')
 
 
 def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:

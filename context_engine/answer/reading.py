@@ -55,6 +55,7 @@ class MeaningToken(NamedTuple):
         written: as in the sentence, in lower case.
         value: of a VALUE.
         is_name: whether it is written as a name inside the sentence.
+        denied: of a MODAL, whether "no" stands before it: "no member may".
     """
 
     kind: MeaningKind
@@ -62,6 +63,7 @@ class MeaningToken(NamedTuple):
     written: str
     value: Value | None = None
     is_name: bool = False
+    denied: bool = False
 
 
 _AMOUNT: Final = rf"(?= (?:[$€£]|[a-z]{{3}} ?)?(?:\d|(?:{SPELLED})\b))"
@@ -167,6 +169,11 @@ _NOT: Final = re.compile(r"\b(?:(ca)|(wo)|(sha)|(\w+))n't\b")
 _SHORTENED: Final = {1: "can", 2: "will", 3: "shall"}
 _WHEREAS: Final = re.compile(r"((?:\w+\W+){3}\w+), (?:while|whilst|whereas) ")
 """A comma before "while" sets two statements side by side; without one, or at a beginning, it is a condition."""
+_INSERTED: Final = re.compile(
+    r"\b((?:must|shall|may|should|can|will)(?: not)?), (?!(?:if|unless|where|when|until|subject|except|only|and|or)\b)"
+    r"([^,;:.()]{2,60}),"
+)
+"""Words between commas right behind a modal do not part it from its verb: "may, as applicable, approve"."""
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
 
@@ -196,7 +203,7 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     """
     plain = normalised(text)
     lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", plain.lower())
-    lower = _WHEREAS.sub(r"\1, and ", lower)
+    lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
     return tuple(_bounded(list(_scanned(marked, names(plain)))))
@@ -277,8 +284,10 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             if not _is_joined(tokens, place):
                 place_of = _PLACES.get(token.key)
                 yield token._replace(kind=MeaningKind.SIDE, key=place_of) if place_of else token
-        elif denied and token.key in ("may", "need"):
-            yield token if token.key == "need" else token._replace(key="must")
+        elif denied and token.key in ("may", "must", "shall"):
+            yield token._replace(key="must", denied=True)
+        elif denied and token.key == "need":
+            yield token
         elif token.key == "of" and place and _is_period(tokens[place - 1].value, tokens, place - 1):
             yield MeaningToken(MeaningKind.BOUND, "after", "of")
         else:
