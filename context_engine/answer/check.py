@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read, title_of
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -130,10 +130,18 @@ def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
-    topic = _TOPIC.match(rest.removeprefix(", "))
-    if topic and {token.key for token in read(topic[1].lower()) if token.kind not in _UNSAID} <= keys:
-        rest = f", {rest.removeprefix(', ')[topic.end() :]}"
+    rest = rest.removeprefix(", ")
+    if topic := _TOPIC.match(rest):
+        rest = _without(rest, topic[0], topic[1], keys)
+    if title := title_of(rest.removeprefix(", ")):
+        rest = _without(rest.removeprefix(", "), title, title, keys)
     return read(rest)
+
+
+def _without(text: str, start: str, topic: str, keys: frozenset[str]) -> str:
+    """Return a text without what it begins with, if all that the topic says is known."""
+    is_known = {token.key for token in read(topic.lower()) if token.kind not in _UNSAID} <= keys
+    return f", {text.removeprefix(start)}" if is_known else text
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read, title_of
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -124,14 +124,14 @@ def _read(statement: Statement) -> StatedClause:
     cells = tuple(
         ClauseCell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
     )
-    tokens = read(statement.text())
+    title = title_of(statement.text())
+    tokens = read(statement.text().removeprefix(title))
     shown = [statement.text([span]) for span in statement.above]
     above = [token for text in shown for token in read(text)]
     lead = tuple(token for text in shown if not text.endswith((".", "!", "?")) for token in read(text))
     near = statement.around if cells else statement.around[-1:] if _REFERS_BACK.search(statement.text()) else ()
-    around = [
-        token for text in (*statement.headings, *(statement.text([span]) for span in near)) for token in read(text)
-    ]
+    beside = (*statement.headings, title, *(statement.text([span]) for span in near))
+    around = [token for text in beside for token in read(text)]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
     return StatedClause(

@@ -174,6 +174,12 @@ _INSERTED: Final = re.compile(
     r"([^,;:.()]{2,60}),"
 )
 """Words between commas right behind a modal do not part it from its verb: "may, as applicable, approve"."""
+_INVERSION: Final = re.compile(
+    r"^(\W*only (?:if|when|where|after|with) [^,;]+?),? (is|are|may|must|shall|should|can|will) "
+    r"(?:(it|they)\b|(?=(?:an?|the)\b))"
+)
+"""A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
+_TITLE: Final = re.compile(r"(?:[A-Z]{2,}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){3,}(?=[A-Z]?[a-z])")
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
 
@@ -203,10 +209,17 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     """
     plain = normalised(text)
     lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", plain.lower())
+    lower = _INVERSION.sub(r"\1, \3 \2 ", lower)
     lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
-    return tuple(_bounded(list(_scanned(marked, names(plain)))))
+    return tuple(_bounded(list(_scanned(marked, names(plain.replace('"', ""))))))
+
+
+def title_of(text: str) -> str:
+    """Return the title in capitals with which a text begins, as passages that lost their line breaks do; else empty."""
+    title = _TITLE.match(text)
+    return title[0] if title else ""
 
 
 def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
