@@ -130,9 +130,8 @@ def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
-    rest = rest.removeprefix(", ")
-    if topic := _TOPIC.match(rest):
-        rest = _without(rest, topic[0], topic[1], keys)
+    if topic := _TOPIC.match(rest.removeprefix(", ")):
+        rest = _without(rest.removeprefix(", "), topic[0], topic[1], keys)
     if title := title_of(rest.removeprefix(", ")):
         rest = _without(rest.removeprefix(", "), title, title, keys)
     return read(rest)

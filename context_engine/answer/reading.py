@@ -179,6 +179,7 @@ _INVERSION: Final = re.compile(
     r"(?:(it|they)\b|(?=(?:an?|the)\b))"
 )
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
+_FIRST_NAME: Final = re.compile(r"[A-Z][a-z]+ (?=[A-Z][a-z])")
 _TITLE: Final = re.compile(r"(?:[A-Z]{2,}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){3,}(?=[A-Z]?[a-z])")
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
@@ -213,7 +214,7 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
-    return tuple(_bounded(list(_scanned(marked, names(plain.replace('"', ""))))))
+    return tuple(_bounded(list(_scanned(marked, _names(plain.replace('"', ""))))))
 
 
 def title_of(text: str) -> str:
@@ -225,6 +226,11 @@ def title_of(text: str) -> str:
 def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the keys of the tokens that name something."""
     return frozenset(token.key for token in tokens if token.kind in CONTENT)
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the names in a text, with the first word of one that the text begins with: "Credit Risk is ..."."""
+    return names(f"a {text}" if _FIRST_NAME.match(text) else text)
 
 
 def _spelled_out(match: re.Match[str]) -> str:

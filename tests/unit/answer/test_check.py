@@ -345,3 +345,9 @@ def test_a_condition_at_the_beginning_turns_the_main_clause_round() -> None:
     text = "An insurance recovery is recorded only when the insurer has confirmed it in writing."
     turned = "Only when the insurer has confirmed it in writing is an insurance recovery recorded."
     assert checked(turned, text).verdict is Verdict.SUPPORTED
+
+
+def test_the_first_word_of_a_name_is_a_name_too() -> None:
+    text = "Contracts of Insurance: Carrying Contracts means the activity specified in paragraph 32 of Schedule 1."
+    false = "Effecting Contracts of Insurance means the activity specified in paragraph 32 of Schedule 1."
+    assert "name" in codes(checked(false, text))
