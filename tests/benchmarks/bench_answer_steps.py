@@ -128,7 +128,9 @@ def report_steps(sides: dict[str, Side], rounds: int) -> None:
 
 def inside(side: Side) -> dict[str, float]:
     """Return the CPU milliseconds of the steps within a process of a side."""
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_answer_steps as it; it.steps()"
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_answer_steps as it; it.steps()"
+    )
     told = json.dumps([side.place, side.questions])
     command = [sys.executable, "-c", code, told]
     ran = subprocess.run(command, env=side.environ, cwd=side.folder, stdout=subprocess.PIPE, check=True)

@@ -40,7 +40,7 @@ FORMS: Final[Mapping[str, ProblemForm]] = {
 }
 """Problem formats by address prefix, for routes with their own."""
 
-BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)
+BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, metrics.reporting)
 """Context managers that run for the lifetime of the app."""
 
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
