@@ -42,7 +42,7 @@ FORMS: Final[Mapping[str, ProblemForm]] = {
 }
 """Problem formats by address prefix, for routes with their own."""
 
-BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, quality.watching)
+BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, metrics.reporting, quality.watching)
 """Context managers that run for the lifetime of the app."""
 
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
