@@ -24,7 +24,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
-from context_engine.apps.cli.ingest_report import next_commands, print_report
+from context_engine.apps.cli.ingest_report import keep_report, next_commands, print_report, remember_folder
 from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -174,8 +174,10 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
         report = _run(context, request, specs, sink)
     calibrations: list[DomainCalibration] = []
     if not request.dry_run:
+        written_to = [spec.id for spec in specs if request.source_id in (None, spec.id)]
         if all(map(in_embedded_base, specs)):
-            _remember_folder(context.base, request, specs)
+            remember_folder(context.base, request.path, written_to)
+        keep_report(context, report, domain=request.domain, adapter=request.to, source_ids=written_to)
         calibrations = _calibrate(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
@@ -316,17 +318,6 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
     except ContextEngineError as error:
         return [DomainCalibration(domain.domain, (), str(error))]
     return [result for result in results if result.domain == domain.domain or result.problem is not None]
-
-
-def _remember_folder(base: Path, request: IngestCommand, specs: Sequence[SourceSpec]) -> None:
-    """Record where the files are, for `search --open`."""
-    from context_engine.ingest.files import IngestedFolders
-
-    source_ids = [spec.id for spec in specs if request.source_id in (None, spec.id)]
-    try:
-        IngestedFolders(base).add(source_ids, request.path)
-    except OSError as error:
-        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
 def _run(context: CliContext, request: IngestCommand, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
