@@ -196,3 +196,14 @@ uncovered
 erasures
 narrowed
 finished
+
+# Whoever compresses a memory resolves the findings in it by these.
+finding_ids
+
+# Fields of the published job.
+quality_score
+budget_used
+time_elapsed_hours
+executive_summary
+completed_stages
+current_stage

@@ -33,7 +33,7 @@ _GROUP_HEADINGS: Final = {
     "index": "how documents are cut: a change takes effect when they are ingested again",
     "limits": "hold for all searches: a domain may set them, a call may not",
     "models": "one set for all searches of an engine: only files, variables and the pipeline config set them",
-    "answers": "how questions are answered: a domain may set them, a call may only be stricter",
+    "answers": "how questions are answered: a domain may set them, a call may only be stricter, or choose a workflow",
     "cost": "what chat models cost and may cost: a domain may set limits for a request, a job and a day, no call may",
     "privacy": "what is masked: a domain may set mask_contexts and mask_stored_queries, no call may",
     "audit": "how searches are recorded: a domain may set audit_query and audit_retention_days, no call may",

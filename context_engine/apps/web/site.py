@@ -17,6 +17,7 @@ from context_engine.apps.web import (
     admin_page,
     ask_page,
     document_page,
+    job_pages,
     judgement_page,
     quality_page,
     search_page,
@@ -48,12 +49,13 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     ask_page.router,
     search_page.router,
     document_page.router,
+    job_pages.router,
     judgement_page.router,
     review_pages.router,
     admin_page.router,
     quality_page.router,
 )
-PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
+PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/jobs", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
 
 _OPEN: Final = (sign_in.SIGN_IN, sign_in.SIGN_OUT, "/static")

@@ -28,6 +28,10 @@ class Event(NamedTuple):
     time: datetime
     data: Mapping[str, Any]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        return {**self._asdict(), "data": dict(self.data), "time": utc_text(self.time)}
+
     def envelope(self, source: str) -> dict[str, Any]:
         """Return the event as an object of CloudEvents 1.0 in JSON (https://cloudevents.io).
 

@@ -107,6 +107,11 @@ class RankingSettings(SettingsGroup):
     mmr_lambda: Unit | None = Field(
         None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers diversity; null: off."
     )
+    recency_weight: Annotated[float, Field(strict=True, ge=0.0, le=0.2, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Newer first where relevance is about equal: the most that relevance loses with age, half of it in "
+        "two years; 0: off.",
+    )
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
 
     def model_post_init(self, _context: Any) -> None:

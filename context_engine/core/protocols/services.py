@@ -160,6 +160,19 @@ class EventSink(Protocol):
         ...
 
 
+@runtime_checkable
+class EpochCache(ResultCache, Protocol):
+    """A store whose results may have to be forgotten all at once, as after an erasure; optional."""
+
+    def epoch(self) -> str | None:
+        """Return a text that is new whenever nothing kept before may be used any more.
+
+        Returns:
+            None if it cannot be told now: then nothing is taken from the store, and nothing is kept.
+        """
+        ...
+
+
 class Clock(Protocol):
     """The time; passed in so that a search can be repeated."""
 
