@@ -13,7 +13,7 @@ from context_engine.audit.review.account import account_of
 from context_engine.audit.review.stored import ledger_pseudonyms
 from context_engine.evaluation.questions import json_lines
 from context_engine.insight.gaps import DocumentName, Gaps, RecordedQuestion, ThumbDown, asked_question, gaps
-from context_engine.service.judging import ANSWERS, PASSAGES, WITHOUT_QUESTION
+from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
 from context_engine.wiring.examine import listed_domain
 from context_engine.wiring.setup import Setup
 

@@ -12,7 +12,7 @@ import pytest
 from context_engine.errors import ConfigError
 from context_engine.insight.gaps import DocumentName, ThumbDown
 from context_engine.insight.revealed import thumbs_down
-from context_engine.service.judging import ANSWERS, PASSAGES, WITHOUT_QUESTION
+from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 SINCE = NOW - timedelta(days=90)
