@@ -15,6 +15,7 @@ from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.problems import Problem, ProblemForm
 from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
+from context_engine.apps.web.review import conflict_pages
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site_state import SiteState
@@ -41,6 +42,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     search_page.router,
     document_page.router,
     judgement_page.router,
+    conflict_pages.router,
     review_pages.router,
     admin_page.router,
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future
 from datetime import UTC, datetime
-from threading import Event
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from context_engine.core.concurrency.calls import EXECUTOR
+from context_engine.core.concurrency.calls import EXECUTOR, done_within
 from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import ContextEngineError
 
@@ -36,25 +37,25 @@ class ConflictRun:
         self.result: DomainConflicts | None = None
         self.finished: float | None = None
         self.problem = ""
-        self._lock, self._idle = Lock(), Event()
-        self._idle.set()
+        self._lock = Lock()
+        self._future: Future[None] | None = None
 
     @property
     def running(self) -> bool:
         """Whether a comparison is under way."""
-        return not self._idle.is_set()
+        return self._future is not None and not self._future.done()
 
     def start(self, deployment: Deployment, domain: str) -> None:
         """Begin unless one is running."""
         with self._lock:
-            if self.running:
-                return
-            self._idle.clear()
-        EXECUTOR.submit(lambda: self._compare(deployment, domain), "context-engine-conflicts")
+            if not self.running:
+                work = partial(self._compare, deployment, domain)
+                self._future = EXECUTOR.submit(work, "context-engine-conflicts")
 
     def wait(self) -> None:
         """Wait a moment for the one that is running."""
-        self._idle.wait(_PATIENCE_S)
+        if self._future is not None:
+            done_within(self._future, _PATIENCE_S)
 
     def _compare(self, deployment: Deployment, domain: str) -> None:
         from context_engine.insight.domain_conflicts import domain_conflicts
@@ -71,7 +72,6 @@ class ConflictRun:
             self.problem = "it ended in an unexpected error: the log of the service has the reason"
         finally:
             self.finished = time.time()
-            self._idle.set()
 
 
 class ConflictRuns:
