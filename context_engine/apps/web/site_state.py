@@ -1,4 +1,4 @@
-"""State that the pages of one service share: sessions, sign-in, results of reviews, facts about the base, contradictions."""
+"""State that the pages of one service share: sessions, sign-in, reviews, contradictions, facts about the base."""
 
 from __future__ import annotations
 

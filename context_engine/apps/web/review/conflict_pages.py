@@ -49,7 +49,7 @@ async def compare_again(request: Request) -> Response:
     def work(deployment: Deployment, caller: Authenticated) -> str:
         filters = _filters(deployment, caller, fields)
         runs.of(deployment, filters.domain).start(deployment, filters.domain)
-        return filters.address
+        return filters.address()
 
     return html_response("", 303, {"Location": await service_of(request).call(request, work)})
 
@@ -127,7 +127,7 @@ def _settled(runs: ConflictRuns, deployment: Deployment, caller: Authenticated, 
         raise InvalidRequest(f"a decision needs a reason of at most {_LONGEST_REASON} characters")
     by = caller.principal.id or "anybody on this machine"
     settle(_file(deployment), finding_id, reason=reason, by=by, now=datetime.now(UTC))
-    return filters.address
+    return filters.address()
 
 
 def _answers(deployment: Deployment, findings: Sequence[RadarFinding]) -> Mapping[str, SideAnswers] | None:

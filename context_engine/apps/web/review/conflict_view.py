@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from markupsafe import Markup, escape
 
@@ -62,12 +62,11 @@ class ConflictFilters:
             raise InvalidRequest(f"domain is {domain[:40]!r}: choose one of {', '.join(domains)}")
         return cls(domain=domain, kind=kind, parallel=query.get("parallel") == "1")
 
-    @property
-    def address(self) -> str:
-        """The address of the page with these filters."""
-        return with_query(
-            CONFLICTS, {"domain": self.domain, "kind": self.kind, "parallel": "1" if self.parallel else ""}
-        )
+    def address(self, **changes: Any) -> str:
+        """Return the address of the page with these filters, some of them changed."""
+        changed = replace(self, **changes)
+        parallel = "1" if changed.parallel else ""
+        return with_query(CONFLICTS, {"domain": changed.domain, "kind": changed.kind, "parallel": parallel})
 
     def admit(self, finding: RadarFinding) -> bool:
         """Return whether a finding is listed."""
@@ -95,9 +94,16 @@ class ShownSide(NamedTuple):
 
 
 class ShownFinding(NamedTuple):
-    """A finding; `kinds` says what differs, `settled` is None as long as nobody decided."""
+    """A finding.
+
+    Attributes:
+        kinds, pairs: what differs, and the words of both sides as they are written; "" where a side has none.
+        answers: how many records showed a side; None without a ledger.
+        settled: None as long as nobody decided.
+    """
 
     finding: RadarFinding
+    pairs: tuple[tuple[str, str], ...]
     kinds: tuple[str, ...]
     sides: tuple[ShownSide, ShownSide]
     answers: int | None
@@ -121,6 +127,10 @@ def shown_findings(
         second = _side(domain, finding, "second", None if counts is None else len(counts.second))
         yield ShownFinding(
             finding=finding,
+            pairs=tuple(
+                (_as_written(finding.first.text, each.first), _as_written(finding.second.text, each.second))
+                for each in finding.differences
+            ),
             kinds=tuple(dict.fromkeys(each.code for each in finding.differences)),
             sides=(first, second),
             answers=None if counts is None else counts.either,
@@ -174,6 +184,12 @@ def marked_words(text: str, words: Iterable[str]) -> Markup:
         out += escape(plain[end : match.start()]) + Markup("<mark>{}</mark>").format(match[0])
         end = match.end()
     return out + escape(plain[end:])
+
+
+def _as_written(text: str, word: str) -> str:
+    """Return how a sentence writes a word of a difference."""
+    match = re.search(_pattern(word), " ".join(text.split()), re.IGNORECASE) if word else None
+    return match[0] if match else word
 
 
 def _pattern(word: str) -> str:
