@@ -135,6 +135,8 @@ open_llm
 open_max_sim
 open_local
 open_notes
+open_file
+open_webhook
 load_csv
 load_odt
 load_office
@@ -197,3 +199,14 @@ uncovered
 erasures
 narrowed
 finished
+
+# Whoever compresses a memory resolves the findings in it by these.
+finding_ids
+
+# Fields of the published job.
+quality_score
+budget_used
+time_elapsed_hours
+executive_summary
+completed_stages
+current_stage

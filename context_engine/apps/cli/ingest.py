@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.subscriptions import look_after_writing, print_changes
 from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import (
     CliContext,
@@ -182,6 +183,7 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
     advice = [*sink_report.advice, *_write_ids(request, sink_report.dataset_ids)]
     sink_report = sink_report._replace(advice=advice)
+    looked = [] if request.dry_run else look_after_writing(context, [spec.id for spec in specs])
     embedder_use = models.embedder_use()
     commands = next_commands(report, request.arguments())
     if request.as_json:
@@ -192,12 +194,15 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
             published["embedder"] = embedder_use.to_dict()
         if calibrations:
             published["calibrations"] = [calibration.to_dict() for calibration in calibrations]
+        if looked:
+            published["subscriptions"] = [each.to_dict() for each in looked]
         print_json(published)
     else:
         print_report(out(), report, sink_report, commands)
         if embedder_use is not None:
             note(str(embedder_use))
         print_calibrations(calibrations)
+        print_changes(looked)
     complete = not report.errors and not report.refused and not sink_report.problems and not report.emptied
     return complete and (report.documents > 0 or not report.files)
 

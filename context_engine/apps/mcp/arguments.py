@@ -87,6 +87,14 @@ class AnswerArguments(_Arguments):
     as_of: Day | Nothing = Field(
         None, description="The day for which the answer must hold, such as 2025-06-30; default: today."
     )
+    workflow: Literal["simple", "agentic"] | Nothing = Field(
+        None,
+        description="`agentic` if the answer stands in several documents: it searches again for parts of the question "
+        "and for what passages cite. Usually omitted.",
+    )
+    rounds: Annotated[int, Field(strict=True, ge=1, le=20)] | Nothing = Field(
+        None, description="Most searches of the agentic workflow; usually omitted."
+    )
 
 
 class FetchArguments(_Arguments):

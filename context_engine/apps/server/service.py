@@ -13,6 +13,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from context_engine.apps.dify.external import ExternalAnswer
+from context_engine.apps.server.jobs import RunningJobs
 from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.metrics import Metrics
@@ -58,6 +59,7 @@ class Service:
         self.slots = Slots(self._bounds)
         self.rates = RateLimits(time.monotonic)
         self.late = LateSearches[ExternalAnswer]()
+        self.jobs = RunningJobs(live)
         self.metrics = Metrics(self)
 
     @property
@@ -114,6 +116,7 @@ class Service:
 
     def close(self) -> None:
         """Stop background work; may be called twice."""
+        self.jobs.close()
         self.authenticator.close()
         self.live.close()
 

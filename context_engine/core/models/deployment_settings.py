@@ -1,4 +1,4 @@
-"""The settings of a deployment: cost, audit record, privacy, HTTP service, reading of files."""
+"""The settings of a deployment: cost, audit record, privacy, events, HTTP service, reading of files."""
 
 from __future__ import annotations
 
@@ -109,6 +109,9 @@ AnswerPolicy = Literal["show", "mark", "withhold", "refuse"]
 left out, or the whole answer refused."""
 
 
+LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
+
+
 class AnswerSettings(SettingsGroup):
     """How questions of one domain are answered; the same for all callers."""
 
@@ -116,6 +119,28 @@ class AnswerSettings(SettingsGroup):
         "withhold",
         description="Sentences of a chat model that their passages do not support: show, mark, withhold, or refuse the "
         "whole answer. A request may only be stricter.",
+    )
+    workflow: Literal["simple", "agentic"] = Field(
+        "simple",
+        description="How the passages of an answer are found (command line, HTTP, MCP): simple: one search; agentic: "
+        "searches again for parts of the question, for what passages cite, and for what is missing.",
+    )
+    workflow_policy: Literal["rules", "model"] = Field(
+        "rules", description="What decides the next search of an agentic workflow: rules, or the chat model."
+    )
+    workflow_rounds: Annotated[int, Field(strict=True, ge=1, le=20)] = Field(
+        6, description="Most searches of an agentic workflow; a request may ask for fewer."
+    )
+    workflow_hops: Annotated[int, Field(strict=True, ge=0, le=2)] = Field(
+        1, description="Most citations that an agentic workflow follows one after the other; 0: none."
+    )
+    workflow_deadline_s: Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)] = Field(
+        60.0, description="Seconds after which an agentic workflow begins no search."
+    )
+    workflow_languages: Annotated[tuple[LanguageCode, ...], Field(strict=False, max_length=4)] = Field(
+        (),
+        description="Languages of the documents (ISO 639-1): an agentic workflow also searches a question in another "
+        "language as the chat model translates it.",
     )
 
 
@@ -170,6 +195,19 @@ class TelemetrySettings(SettingsGroup):
         False,
         description="Show questions, passages, prompts and answers in spans, masked if anything is; else only ids, "
         "counts, scores and names.",
+    )
+
+
+class EventSettings(SettingsGroup):
+    """Where events go, such as a changed answer that somebody subscribed to; the same for all callers."""
+
+    event_sinks: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict,
+        description='Receivers of events: file ({"path": "/var/log/context-engine/events.jsonl"}), webhook '
+        '({"connection": NAME}), or another installed one, each with its options.',
+    )
+    event_source: Annotated[str, Field(pattern=r"^[A-Za-z0-9/._:~-]{1,200}$")] = Field(
+        "context-engine", description="Name of this deployment in its events, such as https://search.bank.example."
     )
 
 

@@ -152,6 +152,7 @@ Examples:
   context-engine audit erase --caller jo@bank.example --reason "request of 2 March" --dry-run
   context-engine audit erase --query 019cad50-24a0-7afe-8262-0d28d32447a6 --reason "card number in the question" --yes
   context-engine audit erase --document sop-7 --version 3 --reason "published by mistake"
+  context-engine audit erase --job job-20260302-091500-3f9a1c --reason "the mandate has ended" --yes
 """
 
 _SHA256: Final = re.compile("[0-9A-Fa-f]{64}")
@@ -164,6 +165,7 @@ _TRIAL: Final = "only looked for"
 @click.option("--text", "texts", metavar="SHA256", multiple=True, help="The text of a chunk, by its content_sha256.")
 @click.option("--document", metavar="ID", help="The texts of a document's chunks.")
 @click.option("--version", metavar="V", help="With --document: only this version.")
+@click.option("--job", "jobs", metavar="ID", multiple=True, help="A job's questions, and the texts of its documents.")
 @click.option("--reason", metavar="TEXT", help="The reason; it stays in the log for ever, so name nobody.")
 @click.option("--by", metavar="NAME", help="Who erases; it stays in the log for ever. Default: your login name.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be erased.")
@@ -177,6 +179,7 @@ def erase(
     texts: tuple[str, ...],
     document: str | None,
     version: str | None,
+    jobs: tuple[str, ...],
     reason: str | None,
     by: str | None,
     dry_run: bool,
@@ -190,8 +193,8 @@ def erase(
     rewritten, so that no page keeps a copy; recorded searches wait meanwhile. No answer kept in the cache before is
     given again.
     """
-    if not (queries or callers or texts or document):
-        raise click.UsageError("Name what to erase: --query, --caller, --text or --document.")
+    if not (queries or callers or texts or document or jobs):
+        raise click.UsageError("Name what to erase: --query, --caller, --text, --document or --job.")
     if version is not None and document is None:
         raise click.UsageError("--version needs --document.")
     if short := next((text for text in texts if _SHA256.fullmatch(text) is None), None):
@@ -199,7 +202,7 @@ def erase(
     if reason is None and not dry_run:
         raise click.UsageError("Missing option '--reason'.")
     with opened_ledger(at) as opened:
-        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version))
+        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version), jobs)
         words = {"reason": reason or _TRIAL, "by": by or _login()}
         erased = _erased(opened.ledger, wanted, words, dry_run=True)
         if not dry_run:
@@ -220,6 +223,7 @@ def _wanted(
     callers: tuple[str, ...],
     texts: tuple[str, ...],
     document: tuple[str | None, str | None],
+    jobs: tuple[str, ...],
 ) -> Wanted:
     from context_engine.audit.ledger.erase import Wanted
     from context_engine.audit.record.question import Pseudonyms
@@ -230,7 +234,7 @@ def _wanted(
     document_id, version = document
     documents = () if document_id is None else ((document_id, version),)
     lowered = tuple(text.lower() for text in texts)
-    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents)
+    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents, sources=jobs)
 
 
 def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
