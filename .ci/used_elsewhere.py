@@ -199,6 +199,7 @@ uncovered
 erasures
 narrowed
 finished
+shows_quote
 
 # Whoever compresses a memory resolves the findings in it by these.
 finding_ids
