@@ -157,13 +157,15 @@ class SettingsResolver:
         )
 
     def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
-        """Return the settings for one search.
+        """Return the settings for one search; a call may shorten the lifetimes of the cache, but not lengthen them.
 
         Raises:
-            InvalidRequest: an unknown option or persona, or a value out of range.
+            InvalidRequest: an unknown option or persona, a value out of range, or a longer lifetime.
             ConfigError: unusable settings of the domain or persona.
         """
-        return with_layer(self.base(domain, request.persona), call_layer(request.call_settings))
+        base, call = self.base(domain, request.persona), call_layer(request.call_settings)
+        _check_lifetimes(base, call)
+        return with_layer(base, call)
 
     def base(self, domain: DomainSpec | None = None, persona: str | None = None) -> EffectiveSettings:
         """Return the settings without a call's own options.
@@ -207,3 +209,22 @@ class SettingsResolver:
         return config_layer(
             domain.settings, origin, file=file or f"domain {domain.domain}", key="settings", model=DomainSettings
         )
+
+
+_ONLY_SHORTER: Final = ("cache_ttl_s", "cache_unversioned_ttl_s")
+
+
+def _check_lifetimes(base: EffectiveSettings, call: Layer) -> None:
+    """Refuse a call that would keep answers for longer than the configuration allows.
+
+    Raises:
+        InvalidRequest: it would.
+    """
+    for key in _ONLY_SHORTER:
+        longest = getattr(base.values, key)
+        if key in call and call[key].value > longest:
+            raise InvalidRequest(
+                f"option {key!r}: a call may shorten the lifetime that is configured ({longest:g} s, from "
+                f"{base.origins.get(key, 'default')}), not lengthen it: set it in rag-pipeline.json, for the persona "
+                "or for the domain"
+            )

@@ -31,6 +31,7 @@ from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
+from context_engine.wiring.events import check_events
 from context_engine.wiring.models import Models, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.setup import Setup, configured_policy
@@ -96,6 +97,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     resolver = config.resolver(registry.files)
     setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
     findings += (recording := _of_audit(setup))
+    findings += _of_events(setup)
     findings += _of_service(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
@@ -157,6 +159,14 @@ def _of_audit(setup: Setup) -> list[_BlockingProblem]:
     except ConfigError as error:
         return [_BlockingProblem(error)]
     return []
+
+
+def _of_events(setup: Setup) -> Iterator[_BlockingProblem]:
+    """Yield why events go nowhere; searches still work."""
+    try:
+        check_events(setup)
+    except ConfigError as error:
+        yield _BlockingProblem(error, ())
 
 
 def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
@@ -288,7 +298,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     used |= set() if oidc is None else {oidc.jwks, *([oidc.sign_in.connection] if oidc.sign_in else [])}
     used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
-    used |= {*_named(values.chat_model_options), *_named(values.entailment_options)}
+    used |= {*_named(values.chat_model_options), *_named(values.entailment_options), *_named(values.event_sinks)}
     if not registry.problems:
         for name in config.connections.names:
             if name not in used:

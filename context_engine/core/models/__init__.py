@@ -37,6 +37,7 @@ from context_engine.core.models.deployment_settings import (
     AuditSettings,
     CacheSettings,
     CostSettings,
+    EventSettings,
     IngestSettings,
     KeptRecords,
     MaskedOutputs,
@@ -59,6 +60,7 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.event import Event
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.learnt import (
@@ -188,6 +190,8 @@ __all__ = [
     "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
+    "Event",
+    "EventSettings",
     "Examination",
     "ExaminationRequest",
     "Expansion",

@@ -1,4 +1,4 @@
-"""The settings of a deployment: cost, audit record, privacy, HTTP service, reading of files."""
+"""The settings of a deployment: cost, audit record, privacy, events, HTTP service, reading of files."""
 
 from __future__ import annotations
 
@@ -195,6 +195,19 @@ class TelemetrySettings(SettingsGroup):
         False,
         description="Show questions, passages, prompts and answers in spans, masked if anything is; else only ids, "
         "counts, scores and names.",
+    )
+
+
+class EventSettings(SettingsGroup):
+    """Where events go, such as a changed answer that somebody subscribed to; the same for all callers."""
+
+    event_sinks: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict,
+        description='Receivers of events: file ({"path": "/var/log/context-engine/events.jsonl"}), webhook '
+        '({"connection": NAME}), or another installed one, each with its options.',
+    )
+    event_source: Annotated[str, Field(pattern=r"^[A-Za-z0-9/._:~-]{1,200}$")] = Field(
+        "context-engine", description="Name of this deployment in its events, such as https://search.bank.example."
     )
 
 

@@ -214,6 +214,10 @@ class AccessProvable(Protocol):
         ...
 
 
+LEAST_RECALL: Final = 0.95
+"""The watched recall below which an index is not used any more: every row is compared."""
+
+
 @runtime_checkable
 class RecallWatched(Protocol):
     """A store whose approximate searches are measured against exact ones."""

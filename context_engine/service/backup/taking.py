@@ -36,7 +36,7 @@ BASE: Final = "base"
 LEDGER: Final = "ledger"
 LEDGER_FILE: Final = "ledger.db"
 TOKENS: Final = "tokens"
-_FOLDERS_FILE: Final = "folders.json"
+_BESIDE: Final = ("folders.json", "ingests.json")  # files of the base beside its database
 _SUFFIX: Final = ".zip"
 _STAGING: Final = ".context-engine-backup"
 _KEYS: Final = LeftOutPart(
@@ -124,8 +124,9 @@ def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> Backed
     copy = base_path(folder)
     with base_as_it_is(copy) as copied:
         facts = BackedUpBase(**copied.contents()._asdict())
-    if (path / _FOLDERS_FILE).is_file():
-        shutil.copyfile(path / _FOLDERS_FILE, copy / _FOLDERS_FILE)
+    for name in _BESIDE:
+        if (path / name).is_file():
+            shutil.copyfile(path / name, copy / name)
     files += [(f"{BASE}/{file.name}", file) for file in sorted(copy.iterdir()) if file.suffix in (".sqlite3", ".json")]
     return facts
 

@@ -134,6 +134,8 @@ OTHER: dict[str, Any] = {
     "audit_witnesses": ["witness"],
     "tracing": True,
     "trace_content": True,
+    "event_sinks": {"webhook": {"connection": "alarms"}},
+    "event_source": "https://search.bank.example",
     "cache_memory_mb": 128,
     "server_max_concurrent": 4,
     "server_max_waiting": 8,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,12 +14,13 @@ from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, 
 from context_engine.apps.cli.console import note, outcome, print_json
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
+    from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
 
 
@@ -185,7 +187,8 @@ def erase(
 
     Entries stay: who asked (as a pseudonym), when, and which chunks were returned. A new entry records what was erased,
     why and by whom. A record without its question or texts can no longer be replayed. A ledger in a file is then
-    rewritten, so that no page keeps a copy; recorded searches wait meanwhile.
+    rewritten, so that no page keeps a copy; recorded searches wait meanwhile. No answer kept in the cache before is
+    given again.
     """
     if not (queries or callers or texts or document):
         raise click.UsageError("Name what to erase: --query, --caller, --text or --document.")
@@ -204,6 +207,7 @@ def erase(
                 make_sure(f"Erase {_what(erased)}?", yes=yes)
             with busy("Erasing …", quiet=True):
                 erased = _erased(opened.ledger, wanted, words, dry_run=False)
+            _drop_kept_answers(opened.context.setup, opened.ledger.clock)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict()}
         print_json(published)
@@ -233,6 +237,20 @@ def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: b
     from context_engine.audit.ledger.erase import erase as erase_from
 
     return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
+
+
+def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
+    """Delete the answers that replicas share; the erasure itself has made them, and those in memory, unusable."""
+    from context_engine.wiring.result_cache import open_shared_cache
+
+    shared = open_shared_cache(setup, clock)
+    if shared is None:
+        return
+    with closing(shared):
+        try:
+            shared.drop()
+        except StoreError as error:
+            note(f"{error}: no search uses them any more, and each ends with its lifetime.", style="yellow")
 
 
 def _any(erased: Erased) -> bool:
