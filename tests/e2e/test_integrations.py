@@ -193,7 +193,12 @@ def test_haystack(knowledge: Knowledge, bank: Path, monkeypatch: pytest.MonkeyPa
 
 
 BLOCKS = dict(re.findall(r"^<!-- ([\w-]+) -->\n```python\n(.*?)^```$", GUIDE, flags=re.M | re.S))
-NEEDED = {"langchain": "langchain_core", "langgraph": "langgraph", "llamaindex": "llama_index.core", "haystack": "haystack"}
+NEEDED = {
+    "langchain": "langchain_core",
+    "langgraph": "langgraph",
+    "llamaindex": "llama_index.core",
+    "haystack": "haystack",
+}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))
