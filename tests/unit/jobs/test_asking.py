@@ -12,6 +12,10 @@ from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest
 from context_engine.answer.replay import replay_answer
 from context_engine.apps.cli.audit.show import _searches
+from context_engine.apps.mcp.answer import answer as assistant_answer
+from context_engine.apps.mcp.answers import CheckedAnswer
+from context_engine.apps.mcp.arguments import AnswerArguments
+from context_engine.apps.mcp.reply import Call
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.context import ApproxTokenCounter
@@ -19,6 +23,7 @@ from context_engine.core.models import Caller
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.asking import finder_of
 from context_engine.jobs.trace import changed_decision, replayed
+from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CLERK, small_bank
@@ -113,6 +118,15 @@ def test_a_step_that_would_be_another_one_is_told(bank):
 def test_what_a_workflow_cannot_do_is_refused(bank, fields, problem):
     with pytest.raises(InvalidRequest, match=problem):
         answered(bank, **fields)
+
+
+def test_an_assistant_is_told_what_was_searched(bank):
+    caller = Authenticated(principal=CLERK, operator=False)
+    arguments = AnswerArguments(question=QUESTION, domain="ORM", workflow="agentic")
+    reply = assistant_answer(Call(bank, caller, None), arguments)
+    assert isinstance(reply.content, CheckedAnswer)
+    assert reply.content.searches[0] == QUESTION
+    assert f"Searched: {QUESTION}" in reply.text
 
 
 def test_one_search_is_the_default(bank):
