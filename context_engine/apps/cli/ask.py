@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from context_engine.answer.values import Sentence
     from context_engine.core.models import RankedChunk
 
-MOST_ROUNDS: Final = 20
+_MOST_ROUNDS: Final = 20
+"""As `gathering.MOST_ROUNDS`, which a help text need not wait for."""
+
 _NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
 _VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
 EPILOG: Final = """\b
@@ -55,7 +57,7 @@ Examples:
     "missing. Default: as configured.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(1, MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
+    "--rounds", type=click.IntRange(1, _MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")
 @click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")

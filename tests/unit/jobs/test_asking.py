@@ -73,6 +73,10 @@ def test_the_searches_are_published_in_order(bank):
     assert response.workflow is not None
     assert [searched.why for searched in response.workflow.rounds] == ["question", "part", "part"]
     assert response.search_id == response.workflow.rounds[0].search_id
+    assert {passage.round for passage in response.workflow.passages} <= {1, 2, 3}
+    assert {citation.citation_label for citation in response.citations} <= {
+        passage.label for passage in response.workflow.passages
+    }
     assert all(bank.kept.holds(CLERK, searched.search_id) for searched in response.workflow.rounds)
 
 
