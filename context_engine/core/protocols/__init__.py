@@ -2,6 +2,7 @@
 
 from context_engine.core.protocols.capabilities import (
     CAPABILITIES,
+    LEAST_RECALL,
     AccessProvable,
     Calibratable,
     LearntAdapters,
@@ -27,6 +28,8 @@ from context_engine.core.protocols.services import (
     AccessPolicy,
     Authenticator,
     Clock,
+    EpochCache,
+    EventSink,
     IdSource,
     Mask,
     Masker,
@@ -50,6 +53,7 @@ from context_engine.core.protocols.sources import (
 
 __all__ = [
     "CAPABILITIES",
+    "LEAST_RECALL",
     "AccessPolicy",
     "AccessProvable",
     "AdaptableReranker",
@@ -59,6 +63,8 @@ __all__ = [
     "Clock",
     "Embedder",
     "Entailment",
+    "EpochCache",
+    "EventSink",
     "Examinable",
     "Fetchable",
     "FileTrackingSink",

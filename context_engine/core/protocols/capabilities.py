@@ -214,6 +214,10 @@ class AccessProvable(Protocol):
         ...
 
 
+LEAST_RECALL: Final = 0.95
+"""The watched recall below which an index is not used any more: every row is compared."""
+
+
 @runtime_checkable
 class Rehearsable(Protocol):
     """A store that can be copied as it is, so that a change made to the copy does what it would do to the store."""
