@@ -172,9 +172,9 @@ HOLDING = "The minimum holding period of the book is {} calendar days."
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        ("In this book a position has a holding period of no less than {} calendar days.", ["number"]),
+        ("Traders respect a holding period of no less than {} calendar days in the book.", ["number"]),
         ("A minimum of {} years of experience is asked of the head of a book.", []),  # another unit
-        ("In this book of Harbour Street a position has a holding period of {} calendar days.", []),  # a name
+        ("In Harbour a holding period of {} calendar days is respected in the book.", []),  # a name
         ("Cash of {} calendar days is kept.", []),  # other words
     ],
 )

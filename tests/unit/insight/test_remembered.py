@@ -37,7 +37,7 @@ def passages(base: dict[str, str]) -> list[RadarPassage]:
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.lists(BASES, min_size=2, max_size=4))
 def test_a_run_with_a_memory_gives_what_a_run_without_one_gives(bases: list[dict[str, str]]) -> None:
     memory = NOTHING
