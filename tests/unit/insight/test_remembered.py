@@ -67,11 +67,11 @@ def test_a_file_gives_back_what_was_written(tmp_path_factory: pytest.TempPathFac
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_missing_or_an_older_file_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_and_one_of_another_reader_hold_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = memory_file(tmp_path, "N/PA")
     assert read_memory(file) == (NOTHING, "")
     write_memory(file, remembered([passage.chunk for passage in passages({"a": SENTENCES[0].format(3)})]))
-    monkeypatch.setattr("context_engine.insight.memory_file.__version__", "0.0.0")
+    monkeypatch.setattr("context_engine.insight.memory_file._reader", lambda: "another")
     assert read_memory(file) == (NOTHING, "")
 
 
