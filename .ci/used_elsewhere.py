@@ -134,6 +134,8 @@ open_llm
 open_max_sim
 open_local
 open_notes
+open_file
+open_webhook
 load_csv
 load_odt
 load_office

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from context_engine.answer.conflicts import Conflict
+from context_engine.answer.gathering import Gathering
 from context_engine.answer.values import AnswerRefusal, Evidence, Sentence, Verdict
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import AnswerPolicy, Context, SearchResult
@@ -30,6 +31,7 @@ class Answer:
         written: what a model was asked and wrote; None without one.
         rewriting: what a model was asked to rewrite the question; None without one.
         warnings: sentences for people.
+        gathering: the searches of a workflow; None: of one search.
     """
 
     answer_id: str = ""
@@ -47,6 +49,7 @@ class Answer:
     written: ModelCall | None = None
     rewriting: ModelCall | None = None
     warnings: list[str] = field(default_factory=list)
+    gathering: Gathering | None = None
 
     @property
     def shown(self) -> tuple[Sentence, ...]:

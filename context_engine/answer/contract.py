@@ -12,6 +12,7 @@ from context_engine.answer.answering import Event, Finished, Started, Stated
 from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict
 from context_engine.answer.cost import money_text, total
+from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.models import AnswerPolicy, SearchResult
@@ -56,6 +57,14 @@ class AnswerRequest(Asked):
     stream: Flag = Field(False, description="Send server-sent events instead of one JSON object.")
     settings: Annotated[dict[Name, Any], Field(max_length=200)] = Field(
         {}, description="Settings of the search for this question only, by name."
+    )
+    workflow: Literal["simple", "agentic"] | None = Field(
+        None,
+        description="simple: one search. agentic: searches again for parts of the question, for what passages cite, "
+        "and for what is missing. null: as configured.",
+    )
+    rounds: Annotated[int, Field(strict=True, ge=1, le=MOST_ROUNDS)] | None = Field(
+        None, description="Most searches of an agentic workflow, at most as configured; null: as configured."
     )
 
 
@@ -138,6 +147,25 @@ class UsageOut(Answered):
     currency: str | None
 
 
+class RoundOut(Answered):
+    """One search of a workflow."""
+
+    query: str
+    why: str = Field(description="question, part, citation, gap, translation or model.")
+    cites: str = Field(description="The document that an earlier passage cites; empty without one.")
+    hops: int = Field(description="Citations between the question and this search.")
+    search_id: str
+    passages: int = Field(description="Passages that were read.")
+
+
+class WorkflowOut(Answered):
+    """The searches of an agentic workflow, in order."""
+
+    policy: str = Field(description="What decided the steps: rules, or a model.")
+    rounds: tuple[RoundOut, ...]
+    stopped: str = Field(description="Why it ended: complete, nothing_new, rounds, hops, deadline, budget, ...")
+
+
 class AnswerResponse(Answered):
     """An answer, sentence by sentence."""
 
@@ -166,6 +194,7 @@ class AnswerResponse(Answered):
     comparison: Comparison | None = Field(
         None, description="The baseline and the enhanced answer, if requested; `choices` hold their answers."
     )
+    workflow: WorkflowOut | None = Field(None, description="The searches of an agentic workflow; null: one search.")
 
 
 def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
@@ -193,7 +222,23 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         usage=_usage(answer),
         warnings=(*_missing_sources(result), *answer.warnings),
         demo=demo,
+        workflow=None if answer.gathering is None else _workflow(answer.gathering),
     )
+
+
+def _workflow(gathering: Gathering) -> WorkflowOut:
+    rounds = tuple(
+        RoundOut(
+            query=searched.query,
+            why=searched.why,
+            cites=searched.cites,
+            hops=searched.hops,
+            search_id=searched.search_id,
+            passages=len(searched.keys),
+        )
+        for searched in gathering.rounds
+    )
+    return WorkflowOut(policy=gathering.policy, rounds=rounds, stopped=gathering.stopped)
 
 
 def _missing_sources(result: SearchResult) -> Iterator[str]:
@@ -255,7 +300,10 @@ def citation_line(citation: ContextCitation) -> str:
 
 
 def _usage(answer: Answer) -> UsageOut | None:
-    calls = [call for call in (answer.rewriting, answer.written) if call is not None and call.usage is not None]
+    deciding = () if answer.gathering is None else answer.gathering.calls
+    calls = [
+        call for call in (answer.rewriting, *deciding, answer.written) if call is not None and call.usage is not None
+    ]
     usages = [call.usage for call in calls if call.usage is not None]
     costs = [call.cost for call in calls if call.cost is not None]
     if not usages:

@@ -162,8 +162,20 @@ class Writer:
         text = fence("\n".join([*turns, f"last question: {question}"]), nonce)
         messages = [ChatMessage("system", _STANDALONE.format(nonce=nonce)), ChatMessage("user", text)]
         self.rewriting = ModelCall(self.name)
-        rewritten = "".join(self._texts(messages, _QUESTION_TOKENS, self.rewriting)).strip()
+        rewritten = self.ask(messages, _QUESTION_TOKENS, self.rewriting).strip()
         return rewritten if rewritten and len(rewritten) <= _MOST_QUESTION else question
+
+    def ask(self, messages: Sequence[ChatMessage], max_tokens: int, call: ModelCall) -> str:
+        """Return what the model writes, on the account of the same request.
+
+        Args:
+            call: is filled with what was asked and what it cost.
+
+        Raises:
+            ChatModelError: the model failed.
+            CostLimitReached: the call would cost more than a limit leaves; the model was not asked.
+        """
+        return "".join(self._texts(messages, max_tokens, call))
 
     def _texts(
         self, messages: Sequence[ChatMessage], max_tokens: int, written: ModelCall, stopped: Stopped | None = None

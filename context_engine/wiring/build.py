@@ -100,7 +100,7 @@ def build_engine(
         access=loaded.access,
         mask=loaded.mask(),
         tracer=(tracer or open_tracer(loaded)) if recorded else None,
-        cache=open_result_cache(loaded, clock) if recorded else None,
+        cache=open_result_cache(loaded, clock, data_dir) if recorded else None,
     )
 
 

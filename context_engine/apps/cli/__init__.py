@@ -73,8 +73,12 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-def run() -> None:
+def run(args: list[str] | None = None, obj: object = None) -> None:
     """Run the command line as the program `context-engine`.
+
+    Args:
+        args: None: those of this process.
+        obj: for the command that asks for an object of its class.
 
     The interpreter cannot end a thread in a model's native code: the process would be aborted, and its exit code lost.
     Where a call that was given up still runs, the process ends without waiting for its threads.
@@ -85,7 +89,7 @@ def run() -> None:
 
         complete_in_shells()
     try:
-        main(prog_name="context-engine")
+        main(args, prog_name="context-engine", obj=obj)
     except SystemExit as end:
         executor = sys.modules.get("context_engine.core.concurrency.calls")  # not imported: nothing was called
         if executor is None or not executor.EXECUTOR.busy:

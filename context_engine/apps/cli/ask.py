@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from context_engine.jobs.owned import OwnedJobs
     from context_engine.service.deployment import Deployment
 
+MOST_ROUNDS: Final = 20
 _NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
 _VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
 EPILOG: Final = """\b
@@ -44,6 +45,7 @@ Examples:
   context-engine ask "May a desk trade before the NPA is approved?" -d NPA --as-of 2025-06-30
   context-engine ask "Who approves a new product?" -d NPA --json | jq '.sentences[].quotes'
   context-engine ask "Who approves a new product?" -d NPA --no-model
+  context-engine ask "Who signs, and how long are records kept?" -d NPA --workflow agentic
   context-engine ask "Which limits exceed USD 5 million?" --job job-20260302-091500-3f9a1c
 """
 
@@ -56,6 +58,15 @@ Examples:
     "--unsupported",
     type=click.Choice(["show", "mark", "withhold", "refuse"]),
     help="Treat sentences of a model that their passages do not support like this, if no looser than configured.",
+)
+@click.option(
+    "--workflow",
+    type=click.Choice(["simple", "agentic"]),
+    help="simple: one search. agentic: search again for parts of the question, for what passages cite, and for what is "
+    "missing. Default: as configured.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
 )
 @click.option("--job", "job_id", metavar="ID", help="Ask under the memory of this job, in its documents too.")
 @click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")
@@ -70,6 +81,8 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     passages. With one, each sentence is checked against the passages that it cites, and what they do not support is
     left out. Exit code: 0 answered, 3 answered but a source failed, 4 no answer, 2 usage or configuration, 1 failure.
     """
+    if options["job_id"] is not None and options["workflow"] == "agentic":
+        raise click.UsageError("a question of a job is asked with one search: leave --workflow or --job out")
     request_to = request_of(from_stdin() if question == "-" else question, {**options, **_NOT_OPTIONS})
     context = open_context(location, domain=options["domain"], one_domain=options["job_id"] is None)
     from context_engine.answer.contract import response_of
@@ -101,6 +114,7 @@ def _answer(
     """Return the answer, of a job if one is named."""
     from context_engine.answer.answering import last_of
     from context_engine.answer.asking import answerer_of
+    from context_engine.jobs.asking import workflow_finder
 
     job_id, domain = options["job_id"], options["domain"]
     name = only_domain(context.registry, domain) if job_id is None else domain or jobs.memory(job_id).domain
@@ -108,7 +122,9 @@ def _answer(
     use_model, policy = not options["no_model"], options["unsupported"]
     if job_id is not None:
         return jobs.ask(job_id, request, use_model=use_model, policy=policy)
-    return last_of(answerer_of(deployment, request, use_model=use_model, policy=policy).stream(request))
+    answerer = answerer_of(deployment, request, use_model=use_model, policy=policy)
+    find = workflow_finder(deployment, workflow=options["workflow"], rounds=options["rounds"])
+    return last_of(answerer.stream(request, find=find(request, answerer.writer)))
 
 
 def print_answer(console: Console, answer: Answer, places: Places) -> None:
@@ -129,6 +145,8 @@ def print_answer(console: Console, answer: Answer, places: Places) -> None:
         best = min((chunks[citation.source_id, key] for key in citation.chunk_ids), key=lambda chunk: chunk.rank)
         show(console, _passage(citation.label, best, places))
     console.print()
+    for line in _searches(answer):
+        show(console, line)
     for line in beside_the_answer(answer.result):
         show(console, line)
     show(console, _summary(answer))
@@ -156,6 +174,15 @@ def _passage(label: str, chunk: RankedChunk, places: Places) -> Text:
     first, *more = [Text(clean(name)) for name in names]
     parts = [*more, Text(clean(place), f"link {link}" if link else ""), tier_text(chunk.authority_tier)]
     return joined([Text(label, "dim").append(" ").append(first), *(part for part in parts if part.plain)])
+
+
+def _searches(answer: Answer) -> Iterator[Text]:
+    """Yield a line about each search of a workflow, and why it ended."""
+    if answer.gathering is None:
+        return
+    for number, searched in enumerate(answer.gathering.rounds, start=1):
+        yield Text(clean(f"search {number} ({searched.why}): {searched.query}"), "dim")
+    yield Text(clean(f"stopped: {answer.gathering.stopped.replace('_', ' ')}"), "dim")
 
 
 def _summary(answer: Answer) -> Text:

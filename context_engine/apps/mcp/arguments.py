@@ -87,6 +87,14 @@ class AnswerArguments(_Arguments):
     as_of: Day | Nothing = Field(
         None, description="The day for which the answer must hold, such as 2025-06-30; default: today."
     )
+    workflow: Literal["simple", "agentic"] | Nothing = Field(
+        None,
+        description="`agentic` if the answer stands in several documents: it searches again for parts of the question "
+        "and for what passages cite. Usually omitted.",
+    )
+    rounds: Annotated[int, Field(strict=True, ge=1, le=20)] | Nothing = Field(
+        None, description="Most searches of the agentic workflow; usually omitted."
+    )
 
 
 class FetchArguments(_Arguments):
@@ -118,6 +126,16 @@ class ExplainArguments(_Arguments):
     search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
         description="`search_id` of an answer of `search`."
     )
+
+
+class FeedbackArguments(_Arguments):
+    """The judgement of a person."""
+
+    search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
+        description="`search_id` of the answer of `search` or `answer`."
+    )
+    thumb: Literal["up", "down"] = Field(description="up: it answers the question. down: it does not.")
+    id: Id | Nothing = Field(None, description="`id` of the result that is judged; default: the whole answer.")
 
 
 JobId = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]

@@ -188,9 +188,9 @@ def _published(tool: Tool) -> PublishedTool:
         output_schema=_plain(tool.answer.model_json_schema(mode="serialization")),
         annotations=ToolAnnotations(
             title=tool.title,
-            read_only_hint=not tool.changes,
+            read_only_hint=tool.reads_only,
             destructive_hint=False,
-            idempotent_hint=not tool.changes,
+            idempotent_hint=tool.repeatable,
             open_world_hint=False,
         ),
     )

@@ -78,6 +78,13 @@ class ShownVersion(NamedTuple):
     replaced_by: tuple[str, str] | None
 
 
+class IngestNotes(NamedTuple):
+    """What the last ingest of its source said of the document: (code, sentence) of each notice."""
+
+    at: str
+    lines: list[tuple[str, str]]
+
+
 class DocumentUse(NamedTuple):
     """A record that names the document."""
 
@@ -139,10 +146,26 @@ def _page(deployment: Deployment, caller: Authenticated, wanted: WantedDocument)
         "versions": [_version(wanted, other, versions, is_current=other == key) for other in _in_time(versions)],
         "fields": _fields(first.chunk),
         "operator": caller.operator,
+        "reported": _reported(deployment, caller, first),
         "uses_address": _address(wanted, key, shown="1"),
         "uses": _uses(deployment, wanted) if wanted.shown and caller.operator else None,
     }
     return Page("document.html", values)
+
+
+def _reported(deployment: Deployment, caller: Authenticated, passage: FetchedPassage) -> IngestNotes | None:
+    """Return what the last report of the source says of the document's file; None if no report is kept.
+
+    A file may give documents that the caller may not read: what is said of such a file is for operators.
+    """
+    from context_engine.ingest.kept_reports import KeptReports
+    from context_engine.wiring.embedded_base import base_path
+
+    folder = base_path(deployment.setup.data_dir(deployment.data_dir))
+    report, path = KeptReports(folder).last().get(passage.source_id), passage.chunk.path
+    if report is None or not path or (report.gave_several(path) and not caller.operator):
+        return None
+    return IngestNotes(report.at, [(line.code, line.message) for line in report.about(path)])
 
 
 def _fetched(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Fetched:

@@ -13,7 +13,16 @@ from starlette.types import Scope
 
 from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.problems import Problem, ProblemForm
-from context_engine.apps.web import admin_page, ask_page, document_page, job_pages, judgement_page, search_page, sign_in
+from context_engine.apps.web import (
+    admin_page,
+    ask_page,
+    document_page,
+    job_pages,
+    judgement_page,
+    quality_page,
+    search_page,
+    sign_in,
+)
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.sessions import Sessions
@@ -44,6 +53,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     judgement_page.router,
     review_pages.router,
     admin_page.router,
+    quality_page.router,
 )
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/jobs", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""

@@ -14,6 +14,7 @@ from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.append import append, own_words, statement, statement_id
 from context_engine.audit.ledger.database import parts, rows_where
 from context_engine.audit.ledger.derive import named_digest, named_digests, parse_entry, sha256_bytes
+from context_engine.audit.ledger.erasure_mark import renew_mark
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.look_up import naming, tiles_named
 from context_engine.audit.ledger.named import ContentPair, content_pairs
@@ -119,6 +120,7 @@ def _erased(ledger: Ledger, find: Callable[[Connection], Erasable], reason: str,
         erasable.keep_stored(connection)
         drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
         _delete(connection, erasable.kinds)
+        renew_mark(connection)
         append(connection, drafts, ledger.seals, clock.now().timestamp())
     ledger.integrate()
     return _erasure_result(tuple(draft.record_id for draft in drafts), erasable, overwrite_freed(ledger.database))

@@ -206,7 +206,7 @@ anything = st.recursive(
     max_leaves=8,
 )
 methods = st.sampled_from(["initialize", "tools/list", "tools/call", "ping", "server/discover", "x", ""]) | anything
-names = st.sampled_from(["search", "answer", "fetch", "explain", "domains"]) | anything
+names = st.sampled_from(["search", "answer", "fetch", "explain", "domains", "feedback"]) | anything
 keys = st.sampled_from(["question", "query", "domain", "top_k", "filters", "id", "cursor", "as_of", "search_id"])
 params = st.fixed_dictionaries({}, optional={"name": names, "arguments": st.dictionaries(keys, anything) | anything})
 versions = st.just("2.0") | anything
