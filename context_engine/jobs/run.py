@@ -162,7 +162,8 @@ def answered_fact(answer: Answer, *, stage: int = 0, document_id: str | None = N
 
 
 def _costs(answer: Answer) -> Iterator[Cost]:
-    for call in (answer.rewriting, answer.written):
+    deciding = () if answer.gathering is None else answer.gathering.calls
+    for call in (answer.rewriting, answer.written, *deciding):
         if call is not None and call.cost is not None:
             yield call.cost
 
