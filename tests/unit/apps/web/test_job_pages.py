@@ -56,7 +56,7 @@ def test_a_job_is_run_from_its_page_and_shows_its_findings(client):
     assert "The facility limit is USD 5 million" in html
     assert "Facility &lt;review&gt;" in html
     quote = next(link for link in re.findall(r'href="([^"]+)"', html) if link.startswith("/documents/"))
-    assert 'class="quote"' in client.get(quote.replace("&amp;", "&")).text
+    assert "<mark class=quote>" in client.get(quote.replace("&amp;", "&")).text
     assert address in client.get("/jobs").text
 
 
