@@ -76,10 +76,10 @@ def run_stage(
     """
     with run.store.lock(run.job_id):
         memory, stage = _stage(run, question, len(documents))
-        share = JobShare(run.job_id, stage.notes, memory.budget_limit)
+        share, read = JobShare(run.job_id, stage.notes, memory.budget_limit), frozenset(stage.read)
         for number, document in enumerate(documents):
             progress(number, len(documents), document.document_id)
-            if document.document_id in stage.read:
+            if document.document_id in read:
                 continue
             if stopped():
                 return run.store.memory(run.job_id)
