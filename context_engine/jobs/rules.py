@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from context_engine.answer.gathering import is_cited
 from context_engine.answer.wants import read_question
-from context_engine.core.models import RankedChunk
+from context_engine.core.models import RankedChunk, TrustClass
+from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.core.query.features import codes
 from context_engine.core.query.prepare import clean, sub_questions
 from context_engine.core.text import terms, words
@@ -79,7 +80,8 @@ def _parts(state: State) -> tuple[str, ...]:
 def _coverage(part: str, text: frozenset[str]) -> float:
     """Return the share of the information that a part of a question asks for and a text holds, [0, 1]."""
     weights = read_question(part).weights
-    return sum(weight for term, weight in weights.items() if term in text) / sum(weights.values())
+    covered = sum(weight for term, weight in weights.items() if term in text)
+    return covered / sum(weights.values()) if weights else 1.0
 
 
 def _missing(state: State, passages: Iterable[RankedChunk] | None = None) -> list[str]:
@@ -94,14 +96,21 @@ def _missing(state: State, passages: Iterable[RankedChunk] | None = None) -> lis
 
 
 def _cited(state: State) -> Iterator[Search]:
-    """Yield a search of each document that a passage cites and that was not read, for what the passage lacks."""
+    """Yield a search of each document that a passage cites and that was not read, for what the passage lacks.
+
+    What an unverified source cites, or a text that reads like instructions, is not followed.
+    """
     followed = [number for number, searched in enumerate(state.rounds) if searched.hops < state.limits.hops]
     for number in followed:
-        for chunk in state.passages(number)[:_READ]:
+        for chunk in filter(_is_followed, state.passages(number)[:_READ]):
             for citation in citations(chunk.content):
                 if not any(is_cited(read, citation.code) for read in _all_passages(state)):
                     query = " ".join([citation.query, *_missing(state, [chunk])])
                     yield Search(query, "citation", citation.code, state.rounds[number].hops + 1)
+
+
+def _is_followed(chunk: RankedChunk) -> bool:
+    return chunk.trust_class is TrustClass.TRUSTED and INJECTION_SUSPECTED not in chunk.flags
 
 
 def citations(text: str) -> list[Citation]:

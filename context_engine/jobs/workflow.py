@@ -116,8 +116,10 @@ Node = Literal["plan", "search", "read", "check", "end"]
 
 def plan(state: State, kit: Kit) -> State:
     """Decide on the next search; the first one is for the question itself."""
+    if not state.rounds:
+        return replace(state, step=Search(state.question, "question"))
     try:
-        step = kit.policy.decide(state) if state.rounds else Search(state.question, "question")
+        step = kit.policy.decide(state)
     except CostLimitReached:
         step = Stop("budget")
     except ChatModelError:
@@ -129,7 +131,7 @@ def plan(state: State, kit: Kit) -> State:
 def search(state: State, kit: Kit) -> State:
     """Carry out the search. The first one may fail; a later one that fails ends the workflow with what is found."""
     assert isinstance(state.step, Search)
-    left = state.limits.deadline_s - kit.seconds()
+    left = state.limits.deadline_s - (kit.seconds() if state.results else 0.0)
     if left <= 0.0:
         return replace(state, step=Stop("deadline"))
     try:
@@ -168,7 +170,7 @@ def _refused(state: State, step: Step) -> Stop | None:
     """Return why a decision cannot be carried out, or None."""
     if isinstance(step, Stop):
         return None
-    if not 0 < len(step.query.strip()) <= _MOST_QUERY or not step.hops >= 0:
+    if not 0 < len(step.query.strip()) <= _MOST_QUERY or step.hops < 0:
         return Stop("policy_failed")
     if step.hops > state.limits.hops:
         return Stop("hops")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from context_engine.answer.gathering import Limits, gathered
+from context_engine.core.models import TrustClass
 from context_engine.jobs.rules import Citation, RuleBasedPolicy, citations
 from context_engine.jobs.trace import changed_decision
 from context_engine.jobs.workflow import State, gathering_of, run
@@ -68,6 +71,25 @@ def test_what_no_passage_has_is_searched_at_last():
 )
 def test_a_citation_is_a_document_with_its_clause(text, named):
     assert citations(text) == named
+
+
+@pytest.mark.parametrize("question", ["!!!", "?" * 3_000, "loss " * 600, "Who? What? And how?"])
+def test_any_question_ends(question):
+    state = walked(question)
+    assert state.rounds
+    assert state.stopped
+
+
+def test_what_an_unverified_text_cites_is_not_followed():
+    kit = Library().kit(RuleBasedPolicy())
+
+    def search(query, seconds):
+        result = kit.search(query, seconds)
+        chunks = tuple(replace(chunk, trust_class=TrustClass.UNTRUSTED) for chunk in result.chunks)
+        return replace(result, chunks=chunks)
+
+    state = run(State(question=LEADS_ON, limits=LIMITS), kit._replace(search=search))
+    assert [searched.why for searched in state.rounds] == ["question"]
 
 
 def test_the_rules_decide_from_the_record_as_they_did():

@@ -128,6 +128,13 @@ def test_a_decision_that_cannot_be_carried_out_ends_a_workflow(step, why):
     assert (len(state.rounds), state.stopped) == (1, why)
 
 
+def test_the_first_search_is_made_however_late_it_is():
+    library = Library()
+    library.now = 99.0
+    state = run(State(question="mandate", limits=Limits(deadline_s=0.5)), library.kit(Fixed()))
+    assert (library.asked, state.stopped) == ([("mandate", 0.5)], "deadline")
+
+
 def failing(kit: Kit, after: int) -> Kit:
     def search(query: str, seconds: float):
         if len(done) == after:
