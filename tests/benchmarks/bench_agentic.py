@@ -9,7 +9,7 @@ rule-based policy, the same for all questions. Nothing was chosen on the questio
 one search   questions whose documents are both among the passages of a single search
 parts        the same, with the setting `multi_query`
 workflow     questions whose documents are both among the passages of the workflow
-cited        questions whose documents are both cited by the sentences of an answer without a model: from one search, and
+cited        questions whose documents are both cited by the sentences of an answer without a model, from one search and
              from the workflow
 searches     mean and most searches of a workflow
 """
