@@ -93,13 +93,16 @@ class Answerer:
     Args:
         writer: has a chat model write; None: answers are extractive.
         policy: for unsupported sentences; None: as the domain's settings say.
+        notes: what the job of the questions has noted, for the model; "" without a job.
 
     Attributes:
         writer: as given.
     """
 
-    def __init__(self, engine: Engine, *, writer: Writer | None = None, policy: AnswerPolicy | None = None) -> None:
-        self._engine, self.writer, self._policy = engine, writer, policy
+    def __init__(
+        self, engine: Engine, *, writer: Writer | None = None, policy: AnswerPolicy | None = None, notes: str = ""
+    ) -> None:
+        self._engine, self.writer, self._policy, self._notes = engine, writer, policy, notes
 
     def stream(
         self,
@@ -233,16 +236,22 @@ class Answerer:
             mode="model" if refusal is None and self.writer is not None else "extractive",
             policy=_in_force(self._policy, result.settings.values.answer_unsupported),
             refusal=refusal,
+            notes="" if self.writer is None else self._masked(self._notes, result),
             rewriting=None if self.writer is None else self.writer.rewriting,
             warnings=list(result.warnings),
         )
+
+    def _masked(self, text: str, result: SearchResult) -> str:
+        """Return a text as a model may read it, which is masked where the contexts of the domain are."""
+        mask = self._engine.mask if result.settings.values.mask_contexts else None
+        return text if mask is None else mask(text)
 
     def _sentences(self, answer: Answer, stopped: Stopped | None) -> Iterator[Sentence]:
         """Yield the sentences that may be shown; all of them, and a refusal, go to the answer."""
         if self.writer is not None:
             answer.written = ModelCall(self.writer.name)
             written = self.writer.write(
-                answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped
+                answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped, answer.notes
             )
             try:
                 yield from _let_through(answer, written)

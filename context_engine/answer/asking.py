@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Final
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from context_engine.answer.answering import Answerer, Event, Find, Started, last_of
@@ -27,6 +28,20 @@ from context_engine.service.request import check_limits, only_domain, search_req
 _THEIRS: Final = "the caller's"
 Finder = Callable[[SearchRequest, Writer | None], Find | None]
 """Returns what searches for a question in several steps, with the model that writes the answer; None: one search."""
+
+
+class JobShare(NamedTuple):
+    """What a job contributes to the answer of a question.
+
+    Attributes:
+        job_id: whose account the costs are booked on.
+        notes: what it has noted, for the model.
+        cost_limit: most money of the whole job; None: as the settings say.
+    """
+
+    job_id: str
+    notes: str = ""
+    cost_limit: Decimal | None = None
 
 
 def answer_question(
@@ -125,7 +140,7 @@ def answer_events(
         AuditUnavailable: the answer could not be recorded, and may not be given without a record.
         ContextEngineError: as `Engine.search`.
     """
-    request = _request(deployment, asked, principal, caller, request_id)
+    request = asked_request(deployment, asked, principal, caller, request_id)
     answerer = answerer_of(deployment, request, use_model=asked.use_model, policy=asked.unsupported)
     find = None if finder is None else finder(request, answerer.writer)
     for event in answerer.stream(request, _history(asked), stopped, find):
@@ -148,9 +163,14 @@ def check_given(deployment: Deployment, asked: CheckRequest, *, principal: Princ
     return response_of(answer, demo=deployment.demo)
 
 
-def _request(
+def asked_request(
     deployment: Deployment, asked: AnswerRequest, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
+    """Return the search of a question.
+
+    Raises:
+        UnknownDomain, InvalidRequest: as `answer_events`.
+    """
     query = RAGQueryRequest(
         query=asked.query,
         domain=asked.domain,
@@ -183,6 +203,7 @@ def answerer_of(
     use_model: bool,
     policy: AnswerPolicy | None,
     model: ChatModel | None = None,
+    job: JobShare | None = None,
 ) -> Answerer:
     """Return what answers questions over a deployment.
 
@@ -191,6 +212,7 @@ def answerer_of(
         use_model: have the configured chat model write, if there is one.
         policy: for unsupported sentences; None: as the domain's settings say.
         model: writes instead of the configured one; what it costs is counted elsewhere.
+        job: the question belongs to it; None: to none.
 
     Raises:
         ConfigError: the chat model cannot be opened.
@@ -200,16 +222,16 @@ def answerer_of(
     configured = deployment.chat.model() if use_model else None
     if configured is None or request is None:
         return Answerer(deployment.engine, policy=policy)
-    writer = Writer(configured, spending=_spending(deployment, request), entails=deployment.chat.entailment())
-    return Answerer(deployment.engine, writer=writer, policy=policy)
+    writer = Writer(configured, spending=_spending(deployment, request, job), entails=deployment.chat.entailment())
+    return Answerer(deployment.engine, writer=writer, policy=policy, notes="" if job is None else job.notes)
 
 
-def _spending(deployment: Deployment, request: SearchRequest) -> Spending:
+def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | None) -> Spending:
     domain = deployment.known_to(request.principal).domain(request.domain)
     settings = settings_of(deployment, request)
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
-    spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone)
-    return Spending(budget, spender, CostLimits.of(settings))
+    spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
+    return Spending(budget, spender, CostLimits.of(settings).for_job(job and job.cost_limit))
 
 
 def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:

@@ -27,6 +27,7 @@ class Answer:
         sentences: all of them, in order, including those that may not be shown.
         refusal: why there is no answer; None if there is one.
         conflicts: passages that disagree about what is answered.
+        notes: what a model read of the job of the question; "" without a job or a model.
         written: what a model was asked and wrote; None without one.
         rewriting: what a model was asked to rewrite the question; None without one.
         warnings: sentences for people.
@@ -44,6 +45,7 @@ class Answer:
     sentences: list[Sentence] = field(default_factory=list)
     refusal: AnswerRefusal | None = None
     conflicts: tuple[Conflict, ...] = ()
+    notes: str = ""
     written: ModelCall | None = None
     rewriting: ModelCall | None = None
     warnings: list[str] = field(default_factory=list)

@@ -37,6 +37,7 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "model": None if answer.written is None else _written(answer.written),
         "rewriting": None if answer.rewriting is None else _written(answer.rewriting),
         **_workflow(answer.gathering),
+        **({"notes": {"sha256": content_sha256(answer.notes)}} if answer.notes else {}),
     }
     kept: Mask = mask if mask is not None and answer.result.settings.values.mask_stored_queries else str
     written = None if answer.written is None else answer.written.text
@@ -50,6 +51,7 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "masked": written is not None and kept(written) != written,
         "judge": _judge(answer.written),
         **({} if answer.gathering is None else {"searches": answer.gathering.words(kept)}),
+        **({"notes": kept(answer.notes)} if answer.notes else {}),
     }
     return AnswerRecord(facts=facts, words=words)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest, SearchSettings
 from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.settings.experiments import Experiments
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, misplaced, with_layer
 from context_engine.settings.messages import unknown_key
 
@@ -134,6 +135,7 @@ class SettingsResolver:
     ) -> None:
         self._environment, self._seeds, self._files = environment, seeds, files
         self._personas, self._pipeline, self._domain_files = personas, pipeline, domain_files
+        self._experiments: Experiments | None = None
         self._cache: dict[tuple[str | None, str | None], tuple[Mapping[str, Any] | None, EffectiveSettings]] = {}
 
     @property
@@ -163,7 +165,8 @@ class SettingsResolver:
             InvalidRequest: an unknown option or persona, a value out of range, or a longer lifetime.
             ConfigError: unusable settings of the domain or persona.
         """
-        base, call = self.base(domain, request.persona), call_layer(request.call_settings)
+        base = with_layer(self.base(domain, request.persona), self._running_experiments().layer(request))
+        call = call_layer(request.call_settings)
         _check_lifetimes(base, call)
         return with_layer(base, call)
 
@@ -184,6 +187,21 @@ class SettingsResolver:
             self._cache.clear()
         self._cache[key] = (given, settings)
         return settings
+
+    def check_experiments(self) -> None:
+        """Read the settings of every experiment.
+
+        Raises:
+            ConfigError: an arm has a setting that a search cannot have, or a value out of range.
+        """
+        self._running_experiments()
+
+    def _running_experiments(self) -> Experiments:
+        if self._experiments is None:
+            base = self.base()
+            origin = base.origins.get("experiments", "default")
+            self._experiments = Experiments(base.values.experiments, origin)
+        return self._experiments
 
     def _merged(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:
         return effective_settings(

@@ -26,6 +26,7 @@ from context_engine.settings.environment_secrets import read_api_token, read_ses
 from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
+from context_engine.settings.resolver import SettingsResolver
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
@@ -191,6 +192,7 @@ def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield problems of the settings of each domain, and of each persona on top of them."""
     resolver = config.resolver(registry.files)
+    yield from _of_experiments(resolver, registry)
     for name, domain in registry.domains.items():
         try:
             base = resolver.base(domain)
@@ -213,6 +215,20 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
             unknown = unknown_reranker(settings)
             if unknown is not None:
                 yield _BlockingProblem(unknown, ())
+
+
+def _of_experiments(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
+    """Yield experiments whose settings cannot be used, and those of a domain that is not registered."""
+    base = resolver.base()
+    try:
+        resolver.check_experiments()
+    except ConfigError as error:
+        yield _BlockingProblem(error)
+    for name, experiment in base.values.experiments.items():
+        if experiment.domain not in registry.names:
+            problem = f"there is no domain {experiment.domain!r}.{nearest(experiment.domain, registry.names)}"
+            key = f"experiments.{name}.domain"
+            yield _BlockingProblem(ConfigError(problem, file=base.origins.get("experiments"), key=key), ())
 
 
 def _of_cost(settings: EffectiveSettings) -> Iterator[_BlockingProblem]:

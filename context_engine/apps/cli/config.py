@@ -39,6 +39,7 @@ _GROUP_HEADINGS: Final = {
     "audit": "how searches are recorded: a domain may set audit_query and audit_retention_days, no call may",
     "telemetry": "what traces show: files and variables set them",
     "events": "where events go, such as changed answers: files and variables set it",
+    "quality": "how quality is watched and settings are compared over time: files and variables set it",
     "cache": "what the cache of answers may use in this process: files and variables set it",
     "server": "the service over HTTP and MCP: files and variables set them, read when it starts and on SIGHUP",
     "ingest": "how files are read: ingest.json and variables set them",

@@ -14,6 +14,7 @@ from context_engine.apps.web.naming import location
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.core.models import Chunk, TrustClass
 from context_engine.errors import AuditOff
+from context_engine.jobs.owned import OwnedJobs
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.fetching import (
@@ -98,7 +99,10 @@ class DocumentUse(NamedTuple):
 
 @router.get(f"{DOCUMENTS}/{{domain}}/{{source}}/{{document:path}}")
 async def document_page(request: Request, domain: str, source: str, document: str) -> Response:
-    """Show a document that the caller may read, with a passage marked if the address names one."""
+    """Show a document that the caller may read, with a passage marked if the address names one.
+
+    The source of a job's documents is the job's id.
+    """
     given = request.query_params
     wanted = WantedDocument(
         domain,
@@ -110,7 +114,12 @@ async def document_page(request: Request, domain: str, source: str, document: st
         part=int(given["part"]) if given.get("part", "").isdecimal() and len(given["part"]) < 7 else 0,
         shown=given.get("shown") == "1",
     )
-    return await respond(request, lambda deployment, caller: _page(deployment, caller, wanted))
+
+    def work(deployment: Deployment, caller: Authenticated) -> Page:
+        with OwnedJobs(deployment, caller).having(source) as own:
+            return _page(own, caller, wanted)
+
+    return await respond(request, work)
 
 
 def _page(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Page:

@@ -1,11 +1,11 @@
-"""The settings of a deployment: cost, audit record, privacy, events, HTTP service, reading of files."""
+"""The settings of a deployment: cost, audit record, privacy, events, quality, HTTP service, reading of files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from context_engine.core.models.prices import Money, Prices
 
@@ -208,6 +208,55 @@ class EventSettings(SettingsGroup):
     )
     event_source: Annotated[str, Field(pattern=r"^[A-Za-z0-9/._:~-]{1,200}$")] = Field(
         "context-engine", description="Name of this deployment in its events, such as https://search.bank.example."
+    )
+
+
+class Experiment(BaseModel):
+    """Two settings served to different callers of a domain, who judge what they get."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+    domain: Annotated[str, Field(min_length=1)]
+    a: Mapping[str, Any] = Field(default_factory=dict, description="Settings of a search for one half of the callers.")
+    b: Mapping[str, Any] = Field(default_factory=dict, description="Settings of a search for the other half.")
+    alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = Field(
+        0.05, description="Probability of a difference being claimed where there is none."
+    )
+    most_pairs: Annotated[int, Field(strict=True, ge=10, le=1_000_000)] = Field(
+        1000, description="Pairs of judging callers after which it ends without a difference."
+    )
+
+
+def _one_for_each_domain(experiments: Mapping[str, Experiment]) -> Mapping[str, Experiment]:
+    domains = [experiment.domain for experiment in experiments.values()]
+    twice = next((domain for domain in domains if domains.count(domain) > 1), None)
+    if twice is not None:
+        raise ValueError(f"has two experiments for {twice}: their effects could not be told apart; keep one")
+    return experiments
+
+
+ExperimentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
+
+
+class QualitySettings(SettingsGroup):
+    """How the quality of searches is watched and compared over time; the same for all callers."""
+
+    quality_check_s: Annotated[float, Field(strict=True, ge=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
+        0.0, description="Seconds between two looks of the service at the new records; 0: it does not look."
+    )
+    quality_past_days: Annotated[int, Field(strict=True, ge=7, le=3660)] = Field(
+        90, description="Days of records with which the newest are compared, from a Monday on."
+    )
+    quality_run_length: Annotated[int, Field(strict=True, ge=100, le=1_000_000_000)] = Field(
+        50_000, description="Outcomes of one figure between two false alarms, at least on average."
+    )
+    experiments: Annotated[Mapping[ExperimentName, Experiment], AfterValidator(_one_for_each_domain)] = Field(
+        default_factory=dict,
+        description='Settings that are compared by judgements, by name: {"deep": {"domain": "NPA", "b": '
+        '{"rerank_by": "deep"}}}; one for each domain.',
+    )
+    experiment_arm: str = Field(
+        "", description="The experiment and the arm of a search, as NAME/a; `experiments` sets it, nobody else should."
     )
 
 

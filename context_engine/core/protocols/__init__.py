@@ -7,6 +7,7 @@ from context_engine.core.protocols.capabilities import (
     Calibratable,
     LearntAdapters,
     RecallWatched,
+    Rehearsable,
     StoredVectors,
     Trainable,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "QueryRefiner",
     "RecallWatched",
     "Recorder",
+    "Rehearsable",
     "ReportingSink",
     "Reranker",
     "ResultCache",

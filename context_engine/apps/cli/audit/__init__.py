@@ -17,6 +17,7 @@ audit = LazyGroup(
         "list": ("audit.records:list_records", "List records, the newest first."),
         "prove": ("audit.proofs:prove", "Write the proof that a record stands in the log."),
         "prune": ("audit.removal:prune", "Remove the oldest records as retention allows."),
+        "quality": ("audit.quality:quality", "Tell whether quality has fallen below a domain's own past."),
         "rehearse": ("audit.rehearse:rehearse", "Ask recorded questions under a draft: which answers change?"),
         "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
         "report": ("audit.report:report", "Write one case as a single file."),
