@@ -30,18 +30,18 @@ from bench_answers import DOMAIN, ingested
 from context_engine import demo
 from context_engine.answer.answering import extracted
 from context_engine.answer.evidence import evidence_of
-from context_engine.answer.gathering import Gathering, Limits, gathered
+from context_engine.answer.gathering import Gathering, RunLimits, gathered
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
 from context_engine.core.models import RankedChunk, SearchRequest, SearchResult
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import Kit, State, gathering_of, run
+from context_engine.jobs.workflow import Kit, WorkflowState, gathering_of, run
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.setup import load_setup
 
 QUESTIONS = Path(__file__).parent / "multi_hop_questions.jsonl"
 SPLITS = ("development", "held")
-LIMITS = Limits()
+LIMITS = RunLimits()
 WAYS = ("single", "parts", "workflow", "single_cited", "workflow_cited")
 
 
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     single_cited: bool
     workflow_cited: bool
     searches: int
-    state: State
+    state: WorkflowState
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def outcome_of(engine: Engine, row: dict[str, Any], passages: int) -> Outcome:
         lambda result: None,
         lambda: time.monotonic() - started,
     )
-    state = run(State(question=row["question"], limits=LIMITS), kit)
+    state = run(WorkflowState(question=row["question"], limits=LIMITS), kit)
     gathering = gathering_of(state, kit.policy.name, passages)
     single, together = engine.search(request(row["question"])), gathered(state.results, gathering.picks)
     return Outcome(
