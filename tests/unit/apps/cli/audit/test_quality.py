@@ -47,24 +47,24 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_a_quiet_domain_is_as_before(run: Run) -> None:
-    done = run(["complete"] * 300, "--domain", "NPA")
+    done = run(["complete"] * 600, "--domain", "NPA")
     assert done.exit_code == 0, done.output
     assert "as before" in done.stdout and "above its past" not in done.stdout
 
 
 def test_a_fall_is_told_with_its_begin_and_searches_and_the_exit_code_of_degraded(run: Run) -> None:
-    done = run(["complete"] * 250 + ["degraded"] * 20)
+    done = run(["complete"] * 600 + ["degraded"] * 20)
     assert done.exit_code == 3, done.output
-    assert "first s250" in done.stdout and "100.0 %, before 0.0 %" in done.stdout
+    assert "first s600" in done.stdout and "100.0 %, before 0.0 %" in done.stdout
 
 
 def test_the_json_form(run: Run) -> None:
-    done = run(["complete"] * 250 + ["degraded"] * 20, "--json", "--days", "30", "--run-length", "1000")
+    done = run(["complete"] * 600 + ["degraded"] * 20, "--json", "--days", "30", "--run-length", "1000")
     told = json.loads(done.stdout)
     line = next(each for each in told["figures"] if each["figure"] == "degraded")
     assert (told["schema_version"], told["run_length"], line["alarmed"], line["domain"]) == (1, 1000, True, "NPA")
-    assert line["excursions"][0]["first_id"] == "s250"
-    assert sum(day["total"] for day in line["days"]) == 270
+    assert line["excursions"][0]["first_id"] == "s600"
+    assert sum(day["total"] for day in line["days"]) == 620
 
 
 def test_a_short_past_is_not_compared(run: Run) -> None:
