@@ -19,9 +19,9 @@ from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.errors import InvalidRequest, JobNotFound, StoreError, StoreLocked
 from context_engine.jobs.events import JobEvent, JobStarted, memory_of
 from context_engine.jobs.memory import JobMemory
+from context_engine.settings.data_dir import JOBS
 from context_engine.settings.shared_database import SharedDatabase
 
-JOBS: Final = "jobs"
 EVENTS_FILE: Final = "events.sqlite"
 _DELETED: Final = ".deleted-"
 _ID: Final = re.compile(r"job-\d{8}-\d{6}-[0-9a-f]{6}")

@@ -138,6 +138,38 @@ class FeedbackArguments(_Arguments):
     id: Id | Nothing = Field(None, description="`id` of the result that is judged; default: the whole answer.")
 
 
+JobId = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class JobStartArguments(_Arguments):
+    """The job to start."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="What the job is about, in a few words."
+    )
+    domain: Name | Nothing = Field(
+        None, description="The domain of the job, from `domains`; may be omitted if there is only one."
+    )
+
+
+class JobAddArguments(_Arguments):
+    """The note to add to a job."""
+
+    job_id: JobId = Field(description="`job_id` of the job, from `job_start` or `job_show`.")
+    kind: Literal["constraint", "risk", "finding"] = Field(
+        description="constraint: a rule for all later work; risk: what may go wrong; finding: what was found."
+    )
+    note: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] = Field(
+        description="The note, in one or two sentences."
+    )
+
+
+class JobShowArguments(_Arguments):
+    """The job to show."""
+
+    job_id: JobId | Nothing = Field(None, description="`job_id` of the job; omitted: your jobs are listed.")
+
+
 class DomainsArguments(_Arguments):
     """No arguments."""
 

@@ -27,10 +27,16 @@ router = APIRouter(prefix=JOBS, include_in_schema=False)
 
 
 class FindingLine(NamedTuple):
-    """A finding, and the address at which its quote is marked; "" if it was added by hand."""
+    """A finding as the page shows it.
+
+    Attributes:
+        address: where its quote is marked in the document; "" if it was added by hand.
+        shows_quote: whether the quote has other words than the finding.
+    """
 
     finding: Finding
     address: str
+    shows_quote: bool
 
 
 @router.get("")
@@ -155,19 +161,17 @@ def _job(request: Request, jobs: OwnedJobs, job_id: str, problem: str = "") -> P
         "documents": len(jobs.documents(job_id)),
         "running": state.running,
         "problem": problem or state.problem or "",
-        "lines": [
-            FindingLine(finding, _address(memory, finding)) for finding in memory.findings[::-1][:_MOST_FINDINGS]
-        ],
+        "lines": [_line(memory, finding) for finding in newest],
         "compressed": compressed(memory),
     }
     return Page("job.html", {**_ACTIVE, **values})
 
 
-def _address(memory: JobMemory, finding: Finding) -> str:
+def _line(memory: JobMemory, finding: Finding) -> FindingLine:
     cited = finding.citation
     if cited is None:
-        return ""
-    return document_address(
+        return FindingLine(finding, "", shows_quote=False)
+    address = document_address(
         memory.domain,
         cited.source_id,
         cited.document_id,
@@ -175,3 +179,4 @@ def _address(memory: JobMemory, finding: Finding) -> str:
         version=cited.document_version or "",
         quoted=cited.quote,
     )
+    return FindingLine(finding, address, shows_quote=cited.quote.split() != finding.text.split())

@@ -26,6 +26,7 @@ from context_engine.service.backup.archive import (
 )
 from context_engine.service.backup.configuration import HOLDS_KEY, configuration_files, holds_secret
 from context_engine.service.judgements import FILES as JUDGEMENT_FILES
+from context_engine.settings.data_dir import JOBS
 from context_engine.settings.sqlite_copy import copy_database
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import ledger_place, open_ledger
@@ -97,7 +98,7 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
         InvalidRequest: there is neither a base nor a ledger.
     """
     files: list[tuple[str, Path]] = []
-    left_out = [_KEYS, *_elsewhere(setup)]
+    left_out = [_KEYS, *_jobs(data_dir), *_elsewhere(setup)]
     base = _base(data_dir, folder, files)
     ledger = _ledger(setup, data_dir, folder, files, clock)
     if isinstance(ledger, LeftOutPart):
@@ -172,6 +173,12 @@ def _tokens(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> None
     except sqlite3.Error as error:
         raise BackupError(f"{path} cannot be copied ({error}): let this user read it") from error
     files.append((f"{TOKENS}/{TOKEN_FILE}", copy))
+
+
+def _jobs(data_dir: Path) -> Iterator[LeftOutPart]:
+    """Yield the jobs, if there are any."""
+    if (data_dir / JOBS).is_dir():
+        yield LeftOutPart(name="jobs", reason="a deleted job would come back with them: 'job export ID' keeps a memory")
 
 
 def _elsewhere(setup: Setup) -> Iterator[LeftOutPart]:
