@@ -163,8 +163,13 @@ class Deployment:
         self.ledger.close()
 
 
-def open_deployment(setup: Setup, *, data_dir: Path | None = None, demo: bool = False) -> Deployment:
+def open_deployment(
+    setup: Setup, *, data_dir: Path | None = None, demo: bool = False, kept: KeptResults | None = None
+) -> Deployment:
     """Return a configuration with its engine.
+
+    Args:
+        kept: where its answers are kept; None: in this process.
 
     Raises:
         ConfigError: an unusable configuration.
@@ -172,7 +177,15 @@ def open_deployment(setup: Setup, *, data_dir: Path | None = None, demo: bool = 
     engine = build_engine(setup, data_dir=data_dir)
     views = AccessViews(setup.registry, setup.access)
     rankings = open_recorder(setup, data_dir, kind="rank")
-    return Deployment(setup=setup, engine=engine, views=views, data_dir=data_dir, demo=demo, rankings=rankings)
+    return Deployment(
+        setup=setup,
+        engine=engine,
+        views=views,
+        data_dir=data_dir,
+        demo=demo,
+        rankings=rankings,
+        kept=KeptResults() if kept is None else kept,
+    )
 
 
 class Closable(Protocol):

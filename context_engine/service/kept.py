@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 import logging
 import pickle
-import secrets
 import time
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import current_process
 from typing import Final
 
 from cachetools import TTLCache
@@ -31,8 +31,8 @@ _BESIDE: Final = 500
 """Overhead of an entry in bytes, added to its packed size."""
 
 CURSOR_EXPIRED: Final = "this cursor is no longer valid: ask the question again"
-_SECRET: Final = secrets.token_bytes(32)
-"""Signs the cursors of this process; they cannot be forged and expire with its kept answers."""
+_SECRET: Final = hmac.digest(current_process().authkey, b"cursors", "sha256")
+"""Signs the cursors of this process and of its workers; they cannot be forged and expire with the kept answers."""
 
 _SIGNATURE_BYTES: Final = 16
 
@@ -87,11 +87,8 @@ class KeptAnswer:
     parts: tuple[ContextPart, ...] = ()
 
 
-class KeptResults:
-    """Keeps answers for some minutes by search id, each for its principal only. Thread-safe.
-
-    Each deployment owns one, so that no answer outlives the access rules it was found under. Answers are kept packed:
-    a tenth of the memory, and nothing for the garbage collector to traverse.
+class PackedAnswers:
+    """Holds packed answers for some minutes by search id and principal. Thread-safe.
 
     Args:
         most_bytes: most bytes in total; the least recently used answer is dropped first.
@@ -108,31 +105,66 @@ class KeptResults:
         seconds: float = _KEPT_S,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most_bytes, self._least, self._seconds, self._timer = (
-            most_bytes,
-            most_bytes // most_entries,
-            seconds,
-            timer,
-        )
+        self._most_bytes, self._least = most_bytes, most_bytes // most_entries
+        self._seconds, self._timer = seconds, timer
         self._lock = Lock()
         self.forget()
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Drop all kept answers."""
-        self._kept: TTLCache[tuple[str, Principal], bytes] = TTLCache(
+        """Drop all answers."""
+        self._packed: TTLCache[Hashable, bytes] = TTLCache(
             self._most_bytes, self._seconds, timer=self._timer, getsizeof=self._size
         )
 
+    def put(self, key: Hashable, packed: bytes) -> None:
+        """Hold an answer; one larger than `most_bytes` is not held."""
+        with self._lock, suppress(ValueError):
+            self._packed[key] = packed
+
+    def get(self, key: Hashable) -> bytes | None:
+        """Return an answer, or None."""
+        with self._lock:
+            return self._packed.get(key)
+
+    def holds(self, key: Hashable) -> bool:
+        """Return whether an answer is held."""
+        with self._lock:
+            return key in self._packed
+
+    def bytes_held(self) -> int:
+        """Return the bytes of all answers."""
+        with self._lock:
+            self._packed.expire()
+            return int(self._packed.currsize)
+
+    def _size(self, packed: bytes) -> int:
+        return max(self._least, len(packed) + _BESIDE)
+
+
+class KeptResults:
+    """Keeps answers for some minutes by search id, each for its principal only. Thread-safe.
+
+    Each deployment has its own, so that no answer outlives the access rules it was found under. Answers are kept
+    packed: a tenth of the memory, and nothing for the garbage collector to traverse.
+
+    Args:
+        packed: where they are held; None: here. Several processes may share it.
+        generation: the number of this deployment, if other deployments share `packed`.
+    """
+
+    def __init__(self, packed: PackedAnswers | None = None, generation: int = 0) -> None:
+        self._packed = PackedAnswers() if packed is None else packed
+        self._generation = generation
+
     def keep(self, principal: Principal, answer: KeptAnswer) -> None:
-        """Keep an answer for its recipient; one larger than `most_bytes` is not kept."""
+        """Keep an answer for its recipient, unless it is too large."""
         try:
             packed = zlib.compress(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL), _LEVEL)
         except (pickle.PicklingError, TypeError, AttributeError) as error:  # a source used a type of its own
             logger.debug("search %s is not kept: %s", answer.result.search_id, type(error).__name__)
             return
-        with self._lock, suppress(ValueError):
-            self._kept[answer.result.search_id, principal] = packed
+        self._packed.put(self._key(principal, answer.result.search_id), packed)
 
     def get(self, principal: Principal, search_id: str) -> KeptAnswer:
         """Return a kept answer of this principal.
@@ -140,8 +172,7 @@ class KeptResults:
         Raises:
             CursorExpired: it is not kept, or belongs to another principal; the two are deliberately indistinguishable.
         """
-        with self._lock:
-            packed = self._kept.get((search_id, principal))
+        packed = self._packed.get(self._key(principal, search_id))
         if packed is None:
             raise CursorExpired(f"no answer of the search {search_id!r} is kept for you now: ask the question again")
         answer: KeptAnswer = pickle.loads(zlib.decompress(packed))
@@ -149,15 +180,7 @@ class KeptResults:
 
     def holds(self, principal: Principal, search_id: str) -> bool:
         """Return whether an answer is kept for a principal."""
-        with self._lock:
-            return (search_id, principal) in self._kept
+        return self._packed.holds(self._key(principal, search_id))
 
-    @property
-    def size(self) -> int:
-        """Bytes of all kept answers."""
-        with self._lock:
-            self._kept.expire()
-            return int(self._kept.currsize)
-
-    def _size(self, packed: bytes) -> int:
-        return max(self._least, len(packed) + _BESIDE)
+    def _key(self, principal: Principal, search_id: str) -> Hashable:
+        return self._generation, search_id, principal

@@ -30,11 +30,16 @@ class Served:
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Ask once, on a connection of its own; return the status and the JSON of the answer."""
+        status, text = self.read(path, method, body)
+        return status, json.loads(text)
+
+    def read(self, path: str, method: str = "GET", body: Any = None) -> tuple[int, str]:
+        """Ask once, on a connection of its own; return the status and the text of the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), AS_API)
             answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            return answer.status, answer.read().decode()
         finally:
             connection.close()
 

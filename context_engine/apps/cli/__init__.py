@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "eval": ("eval:eval_", "Measure retrieval: run, compare, gate, judge, tune, scope."),
     "ingest": ("ingest:ingest", "Cut documents into chunks; write them to the base or to Dify."),
     "init": ("config:init", "Write a commented configuration and sample documents."),
+    "job": ("job:job", "Work over many documents, with a memory and a budget."),
     "kb": ("kb:kb", "Look after the embedded knowledge base."),
     "mcp": ("serve:mcp", "Serve search tools to an assistant over MCP (stdin, stdout)."),
     "plugin": ("plugin:plugin", "Check, pack and set up the Dify plugin."),
@@ -72,8 +73,12 @@ def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
 
 
-def run() -> None:
+def run(args: list[str] | None = None, obj: object = None) -> None:
     """Run the command line as the program `context-engine`.
+
+    Args:
+        args: None: those of this process.
+        obj: for the command that asks for an object of its class.
 
     The interpreter cannot end a thread in a model's native code: the process would be aborted, and its exit code lost.
     Where a call that was given up still runs, the process ends without waiting for its threads.
@@ -84,7 +89,7 @@ def run() -> None:
 
         complete_in_shells()
     try:
-        main(prog_name="context-engine")
+        main(args, prog_name="context-engine", obj=obj)
     except SystemExit as end:
         executor = sys.modules.get("context_engine.core.concurrency.calls")  # not imported: nothing was called
         if executor is None or not executor.EXECUTOR.busy:

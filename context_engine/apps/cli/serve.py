@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from multiprocessing import current_process
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,8 +22,10 @@ from context_engine.errors import MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.apps.server.logs import LogForm
+    from context_engine.apps.server.workers import Worker
     from context_engine.apps.web.site import WebSite
     from context_engine.service.deployment import Deployment
+    from context_engine.service.kept import KeptResults
 
 logger = logging.getLogger(__name__)
 
@@ -55,37 +59,80 @@ Examples:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0: any free port.")
 @click.option("--no-auth", is_flag=True, help="Accept every caller without a token; loopback interface only.")
 @click.option("--demo", is_flag=True, help="Serve the fictitious demo bank.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes for one port.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log format on stderr."
 )
 @with_location
-def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: bool, log_format: LogForm) -> None:
+def serve(
+    location: ConfigLocation, host: str, port: int, no_auth: bool, demo: bool, workers: int, log_format: LogForm
+) -> None:
     """Serve the engine over HTTP: the RAG API, and the interfaces for Dify and for assistants.
 
     Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
     _check_extra()
-    from context_engine.apps.server.app import create_app
     from context_engine.apps.server.logs import log_to_stderr
+    from context_engine.apps.server.running import listening_socket
+    from context_engine.apps.server.workers import Worker, supervise
+
+    log_to_stderr(log_format)
+    here, worker = click.get_current_context(), click.get_current_context().find_object(Worker)
+    if workers > 1 and worker is None:
+        here.exit(supervise(workers, listening_socket(host, port), _work))
+    here.exit(_serve(location, host, port, no_auth=no_auth, demo=demo, log_format=log_format, worker=worker))
+
+
+def _work(args: list[str], worker: Worker) -> None:
+    """Run a command line as a worker of `serve`."""
+    from context_engine.apps.cli import run
+
+    run(args, worker)
+
+
+def _serve(
+    location: ConfigLocation,
+    host: str,
+    port: int,
+    *,
+    no_auth: bool,
+    demo: bool,
+    log_format: LogForm,
+    worker: Worker | None,
+) -> int:
+    """Serve in this process until a signal; return the exit code."""
+    from context_engine.apps.server.app import create_app
+    from context_engine.apps.server.metrics import WorkerReports
     from context_engine.apps.server.running import ConfiguredLoader, listening_socket, run
     from context_engine.apps.server.service import Service
     from context_engine.service.deployment import LiveDeployment
+    from context_engine.service.kept import KeptResults
     from context_engine.wiring.callers import open_authenticator
 
-    log_to_stderr(log_format)
+    joined = None if worker is None else worker.joined()
+    kept = KeptResults if joined is None else joined.kept
     if demo:
-        live = LiveDeployment(_demo_loader(location))
+        live = LiveDeployment(_demo_loader(location, kept))
     else:
-        live = LiveDeployment(ConfiguredLoader(location.config_dir, location.stage, location.data_dir))
+        live = LiveDeployment(ConfiguredLoader(location.config_dir, location.stage, location.data_dir, kept))
     first = live.current
     callers = open_authenticator(first.setup, first.data_dir, no_auth=no_auth, host=host)
-    service = Service(live, callers, own_names_only=no_auth, renew=lambda deployment: callers.renew(deployment.setup))
-    listening = listening_socket(host, port)
+    service = Service(
+        live,
+        callers,
+        own_names_only=no_auth,
+        renew=lambda deployment: callers.renew(deployment.setup),
+        rates=None if joined is None else joined.rates,
+        reports=None if worker is None or joined is None else WorkerReports(worker.number, joined.metrics),
+    )
+    listening = listening_socket(host, port) if worker is None else worker.listening
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     write_line = note if log_format == "text" else logger.info
     announce = partial(_announce, first, address, no_auth=no_auth, write_line=write_line)
-    code = run(create_app(service, _site(first)), service, listening, announce)
-    click.get_current_context().exit(code)
+    app = create_app(service, _site(first))
+    if worker is None:
+        return run(app, service, listening, announce)
+    return run(app, service, listening, partial(worker.serves, announce), worker.obey)
 
 
 def _check_extra() -> None:
@@ -103,11 +150,12 @@ def _site(deployment: Deployment) -> WebSite | None:
     from context_engine.wiring.callers import code_flow
 
     setup, url = deployment.setup, deployment.settings.server_public_url or ""
-    sessions = Sessions(read_session_key(setup.env, setup.cwd), secure=url.startswith("https://"))
+    own_key = hmac.digest(current_process().authkey, b"sessions", "sha256").hex()  # workers have the same
+    sessions = Sessions(read_session_key(setup.env, setup.cwd) or own_key, secure=url.startswith("https://"))
     return WebSite(sessions, code_flow(setup, url))
 
 
-def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
+def _demo_loader(location: ConfigLocation, kept: Callable[[], KeptResults]) -> Callable[[], Deployment]:
     from context_engine import demo
     from context_engine.service.deployment import open_deployment
     from context_engine.settings import find_data_dir
@@ -118,7 +166,7 @@ def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
         folder = find_data_dir(location.data_dir, env=os.environ, cwd=setup.cwd)
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
             data_dir = demo.ensure_base(folder, setup.registry, progress)
-        return open_deployment(setup, data_dir=data_dir, demo=True)
+        return open_deployment(setup, data_dir=data_dir, demo=True, kept=kept())
 
     return load
 
@@ -183,7 +231,7 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
 @with_acting
 @with_location
 def mcp(location: ConfigLocation) -> None:
-    """Serve the tools search, fetch, explain and domains over the Model Context Protocol on stdin and stdout.
+    """Serve the tools of search, answers and jobs over the Model Context Protocol on stdin and stdout.
 
     Assistants start this program themselves. Every call is made as the principal that access.yaml assigns to the
     operating system's user. Without a configuration the tools search the demo bank. 'serve' offers the same tools over

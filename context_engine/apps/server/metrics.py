@@ -5,8 +5,10 @@ They hold no question, no text and no caller. The counts of searches and sources
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import accumulate
 from typing import Any, Final, Protocol
 
@@ -14,15 +16,18 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from context_engine import __version__
 from context_engine.adapters.http.client import budgets_left
-from context_engine.apps.server.limits import RateLimits
+from context_engine.apps.server.limits import Rates
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Slots
 from context_engine.core.engine import Engine
 from context_engine.core.engine.tally import SECONDS, Durations
 from context_engine.core.models import Settings
 from context_engine.errors import NotPermitted
+from context_engine.insight.quality_watch import QualityLine
 from context_engine.service.deployment import LiveDeployment
 from context_engine.wiring.audit_writers import lost_records, pending_records
 
@@ -37,7 +42,8 @@ class MeasuredService(Protocol):
 
     live: LiveDeployment
     slots: Slots
-    rates: RateLimits
+    rates: Rates
+    quality: QualityCheck
 
     @property
     def settings(self) -> Settings:
@@ -109,6 +115,7 @@ class Metrics:
         engine = service.live.current.engine
         yield from _of_sources(engine)
         yield from _of_searches(engine)
+        yield from _of_quality(service.quality.lines())
 
 
 _SOURCE: Final = ("domain", "source")
@@ -140,6 +147,20 @@ def _of_searches(engine: Engine) -> Iterator[Metric]:
     yield _counter("cache_lookups", "Look-ups in the cache of answers: hit or miss.", cached, tally.cache)
 
 
+_FIGURE: Final = ("domain", "figure")
+
+
+def _of_quality(lines: Sequence[QualityLine]) -> Iterator[Metric]:
+    shares = {(line.domain, line.figure): line.recent.share for line in lines}
+    yield _gauge("quality_share", "Share of bad outcomes among the last hundred, 0 to 1.", _FIGURE, shares)
+    past = {(line.domain, line.figure): line.past.share for line in lines}
+    yield _gauge("quality_past_share", "Share of bad outcomes in the past, 0 to 1.", _FIGURE, past)
+    alarmed = {(line.domain, line.figure): int(line.alarmed) for line in lines}
+    yield _gauge("quality_alarm", "1 while a share is above its past.", _FIGURE, alarmed)
+    alarms = {(line.domain, line.figure): len(line.excursions) for line in lines}
+    yield _counter("quality_alarms", "Alarms since the past begins.", _FIGURE, alarms)
+
+
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:
     return _filled(GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, labels=labels), values)
 
@@ -163,6 +184,92 @@ def _filled(family: Any, values: Any) -> Metric:
     return metric
 
 
+_EVERY_S: Final = 5.0
+"""Seconds between the reports of a worker."""
+
+
+class MetricsOfWorkers:
+    """The latest metrics of each worker in the text format; processes share it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, bytes] = {}
+
+    def put(self, worker: int, text: bytes) -> None:
+        """Replace the metrics of a worker."""
+        self._texts[worker] = text
+
+    def drop(self, worker: int) -> None:
+        """Forget the metrics of a worker that ended."""
+        self._texts.pop(worker, None)
+
+    def all(self) -> dict[int, bytes]:
+        """Return the metrics by worker."""
+        return dict(self._texts)
+
+
+class WorkerReports:
+    """Reports the metrics of one worker to all, and returns those of all.
+
+    Args:
+        number: of this worker.
+        shared: where every worker reports.
+    """
+
+    def __init__(self, number: int, shared: MetricsOfWorkers) -> None:
+        self._number, self._shared = number, shared
+
+    def text(self, own: bytes) -> bytes:
+        """Return the metrics of all workers, with a label `worker`; those of others are some seconds old."""
+        self._shared.put(self._number, own)
+        families: dict[str, Metric] = {}
+        for worker, text in sorted(self._shared.all().items()):
+            for family in text_string_to_metric_families(text.decode()):
+                joined = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                joined.samples += [
+                    sample._replace(labels={**sample.labels, "worker": str(worker)}) for sample in family.samples
+                ]
+        return generate_latest(_Families(families))
+
+    async def go_on(self, metrics: Metrics) -> None:
+        """Report every few seconds."""
+        while True:
+            with suppress(OSError, EOFError):  # the supervisor is gone, and this worker stops
+                await asyncio.to_thread(self._shared.put, self._number, metrics.text())
+            await asyncio.sleep(_EVERY_S)
+
+
+class _Families(CollectorRegistry):
+    """Families of metrics that were read."""
+
+    def __init__(self, families: Mapping[str, Metric]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield them."""
+        yield from self._families.values()
+
+
+@asynccontextmanager
+async def reporting(service: ReportingService) -> AsyncIterator[None]:
+    """Let a worker report its metrics for as long as the block lasts; a service that is none reports nothing."""
+    if service.reports is None:
+        yield
+        return
+    task = asyncio.create_task(service.reports.go_on(service.metrics))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+class ReportingService(Protocol):
+    """A service that may be one of several workers."""
+
+    metrics: Metrics
+    reports: WorkerReports | None
+
+
 router = APIRouter()
 
 
@@ -171,4 +278,8 @@ async def metrics(request: Request) -> Response:
     """Return the metrics to an operator."""
     if not request.scope["state"]["caller"].operator:
         raise NotPermitted("the metrics name sources of every domain: they are for the token of an operator")
-    return Response(request.app.state.service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    service: ReportingService = request.app.state.service
+    text = service.metrics.text()
+    if service.reports is not None:
+        text = await asyncio.to_thread(service.reports.text, text)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

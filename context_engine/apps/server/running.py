@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from uuid import uuid4
 
@@ -24,6 +24,7 @@ from context_engine.apps.server.service import Service
 from context_engine.core.concurrency.calls import EXECUTOR, DeadlineExceeded, call_within
 from context_engine.errors import ConfigError, ContextEngineError
 from context_engine.service.deployment import Deployment, open_deployment
+from context_engine.service.kept import KeptResults
 from context_engine.wiring.audit_writers import close_writers
 from context_engine.wiring.check import check
 from context_engine.wiring.setup import Setup, load_setup
@@ -39,13 +40,25 @@ _LEAST_S: Final = 0.5
 _CUT_OFF: Final = 1
 
 
-def run(app: FastAPI, service: Service, listening: socket.socket, started: Callable[[], None]) -> int:
+Handlers = dict[int, Callable[[int], None]]
+Obey = Callable[[Handlers], AbstractContextManager[None]]
+
+
+def run(
+    app: FastAPI,
+    service: Service,
+    listening: socket.socket,
+    started: Callable[[], None],
+    obey: Obey | None = None,
+) -> int:
     """Serve until a signal; return the exit code: 0, or 1 if requests were cut off or records lost.
 
     Args:
         listening: a bound socket, which is closed at the end.
+        obey: calls the handlers of signals, by number, for as long as its context is open; None: the signals of this
+            process do. Other processes may then accept from the socket too.
     """
-    return _Process(app, service, started).run(listening)
+    return _Process(app, service, started, obey).run(listening)
 
 
 class _Server(uvicorn.Server):
@@ -61,12 +74,17 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)
         self._tell()
 
 
+_BACKLOG: Final = 2048
+
+
 class _Process:
-    def __init__(self, app: FastAPI, service: Service, started: Callable[[], None]) -> None:
-        self._service = service
+    def __init__(self, app: FastAPI, service: Service, started: Callable[[], None], obey: Obey | None) -> None:
+        self._service, self._obey = service, obey or handled
         config = uvicorn.Config(
             app,
             http=ProblemProtocol,
@@ -78,6 +96,8 @@ class _Process:
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
         )
+        if obey is not None:
+            config.backlog = 1  # one connection at each look, so that one worker does not take all that wait
         self._server = _Server(config, started)
         self._until: float | None = None
         self._watchdog: threading.Timer | None = None
@@ -90,11 +110,11 @@ class _Process:
 
     async def _serve(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with _signals(self._handlers(loop)):
+        with self._obey(self._handlers(loop)):
             self._service.readiness.look()
             await self._server.serve(sockets=[listening])
 
-    def _handlers(self, loop: asyncio.AbstractEventLoop) -> dict[int, Callable[[int], None]]:
+    def _handlers(self, loop: asyncio.AbstractEventLoop) -> Handlers:
         """Return the handler of each signal; they run in the main thread, between any two instructions."""
         stops: list[asyncio.Task[None]] = []
 
@@ -112,7 +132,7 @@ class _Process:
                 self._reload_wanted = True
                 EXECUTOR.submit(self._reload, "context-engine-reload")
 
-        handlers: dict[int, Callable[[int], None]] = {int(signal.SIGTERM): end, int(signal.SIGINT): end}
+        handlers: Handlers = {int(signal.SIGTERM): end, int(signal.SIGINT): end}
         if hasattr(signal, "SIGHUP"):
             handlers[int(signal.SIGHUP)] = reload
         return handlers
@@ -161,7 +181,7 @@ class _Process:
 
 
 @contextmanager
-def _signals(handlers: dict[int, Callable[[int], None]]) -> Iterator[None]:
+def handled(handlers: Handlers) -> Iterator[None]:
     """Handle signals within a block; restore the previous handlers afterwards."""
     before = {number: signal.signal(number, _handler(handle)) for number, handle in handlers.items()}
     try:
@@ -184,10 +204,17 @@ class ConfiguredLoader:
     Args:
         config_dir, stage: see `load_setup`.
         data_dir: see `Setup.data_dir`.
+        kept: returns what keeps the answers of the next deployment.
     """
 
-    def __init__(self, config_dir: str | None, stage: str | None, data_dir: str | None) -> None:
-        self._config_dir, self._stage, self._data_dir = config_dir, stage, data_dir
+    def __init__(
+        self,
+        config_dir: str | None,
+        stage: str | None,
+        data_dir: str | None,
+        kept: Callable[[], KeptResults] = KeptResults,
+    ) -> None:
+        self._config_dir, self._stage, self._data_dir, self._kept = config_dir, stage, data_dir, kept
         self._loaded = False
 
     def __call__(self) -> Deployment:
@@ -200,7 +227,7 @@ class ConfiguredLoader:
         _check_domains(setup)
         if self._loaded:
             _check_whole(setup, self._stage)
-        deployment = open_deployment(setup, data_dir=setup.data_dir(self._data_dir))
+        deployment = open_deployment(setup, data_dir=setup.data_dir(self._data_dir), kept=self._kept())
         self._loaded = True
         return deployment
 

@@ -13,9 +13,11 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from context_engine.apps.dify.external import ExternalAnswer
+from context_engine.apps.server.jobs import RunningJobs
 from context_engine.apps.server.late import LateSearches
-from context_engine.apps.server.limits import RateLimits
-from context_engine.apps.server.metrics import Metrics
+from context_engine.apps.server.limits import RateLimits, Rates
+from context_engine.apps.server.metrics import Metrics, WorkerReports
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
@@ -41,6 +43,8 @@ class Service:
         threads: most requests in progress; None: `server_max_concurrent`.
         own_names_only: refuse requests whose Host is not this machine, because no token keeps web pages out.
         renew: applies a reloaded configuration to the authenticator; an exception refuses the reload.
+        rates: the rate limits; None: of this process.
+        reports: the metrics of all workers; None: this process is the only one.
     """
 
     def __init__(
@@ -51,14 +55,18 @@ class Service:
         threads: int | None = None,
         own_names_only: bool = False,
         renew: Callable[[Deployment], None] | None = None,
+        rates: Rates | None = None,
+        reports: WorkerReports | None = None,
     ) -> None:
         self.live, self.authenticator, self.own_names_only = live, authenticator, own_names_only
         self.readiness = Readiness(live, lambda: authenticator.problems())
         self._renew, self._threads = renew, threads
         self.slots = Slots(self._bounds)
-        self.rates = RateLimits(time.monotonic)
+        self.rates: Rates = RateLimits(time.monotonic) if rates is None else rates
         self.late = LateSearches[ExternalAnswer]()
-        self.metrics = Metrics(self)
+        self.jobs = RunningJobs(live)
+        self.quality = QualityCheck(live)
+        self.metrics, self.reports = Metrics(self), reports
 
     @property
     def settings(self) -> Settings:
@@ -114,6 +122,7 @@ class Service:
 
     def close(self) -> None:
         """Stop background work; may be called twice."""
+        self.jobs.close()
         self.authenticator.close()
         self.live.close()
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from itertools import starmap
+from itertools import count, starmap
 from typing import Final, NamedTuple
 
 from context_engine.core.context.choose import ChosenPassages, choose
 from context_engine.core.context.fence import checked_nonce
-from context_engine.core.context.passage import JoinedPassage, Passage, passage_of
+from context_engine.core.context.passage import BlockKey, JoinedPassage, Passage, passage_of
 from context_engine.core.context.render import (
     FORMS,
     Form,
     attributions,
+    below_heading,
+    headed,
     is_markdown,
     one_line,
-    render,
     sections,
     separator,
     title,
@@ -122,6 +123,7 @@ class Frame(NamedTuple):
         share: the part of the budget, [0, 1], for untrusted blocks together.
         mask: applied to the text of every block; None: unmasked.
         part, first: the number of the text among the texts of one answer, and the number of its first label.
+        drawn: the lines of the blocks below their headings, as far as they are known.
     """
 
     counter: TokenCounter
@@ -134,6 +136,7 @@ class Frame(NamedTuple):
     mask: Mask | None = None
     part: int = 1
     first: int = 1
+    drawn: dict[BlockKey, str] | None = None
 
     @property
     def untrusted_room(self) -> int:
@@ -143,9 +146,9 @@ class Frame(NamedTuple):
 
 def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPassage] = ()) -> Context:
     """Return passages, best first, as a context within the frame."""
+    frame = _working_once(frame)
     if frame.mask is not None:
-        mask = cache(frame.mask)  # a block is priced and shown several times
-        frame, passages = frame._replace(mask=mask), [passage.masked_labels(mask) for passage in passages]
+        passages = [passage.masked_labels(frame.mask) for passage in passages]
     selection = _selected(passages, frame)
     if selection.blocks and any(
         passage.rank == passages[0].rank and passage.reason == "budget" for passage in selection.left_out
@@ -154,9 +157,8 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         with_note = _selected(passages, noted)
         frame, selection = (noted, with_note) if with_note.blocks else (frame, selection)
     blocks = selection.blocks
-    named = attributions(blocks, frame.nonce)
-    placed = list(_placed(blocks, named, frame))
-    text = _text(blocks, frame) if blocks else _without_blocks(frame, found=bool(passages))
+    placed = list(_placed(blocks, frame))
+    text = _text(placed, frame) if blocks else _without_blocks(frame, found=bool(passages))
     return Context(
         text=text,
         tokens=frame.counter.count(text),
@@ -170,6 +172,19 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         counter=frame.counter.name,
         part=frame.part,
     )
+
+
+class _CountingOnce:
+    """Counts each text once."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self.name, self.count = counter.name, cache(counter.count)
+
+
+def _working_once(frame: Frame) -> Frame:
+    """Return the frame for one text: a block is priced and shown several times, but masked and drawn once."""
+    mask = None if frame.mask is None else cache(frame.mask)
+    return frame._replace(counter=_CountingOnce(frame.counter), mask=mask, drawn={})
 
 
 def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
@@ -187,7 +202,7 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
     while blocks := selection.blocks:
         if _untrusted_tokens(blocks, frame) > frame.untrusted_room:
             selection.take_back(only_untrusted=True)
-        elif tokens(_text(blocks, frame)) > frame.budget:
+        elif tokens(_text(list(_placed(blocks, frame)), frame)) > frame.budget:
             selection.take_back()
         else:
             break
@@ -195,15 +210,18 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
 
 
 def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
-    placed = _placed(blocks, attributions(blocks, frame.nonce), frame)
+    if all(block.best.trusted for block in blocks):
+        return 0
+    placed = _placed(blocks, frame)
     return sum(_block(frame, *block).tokens for block in placed if not block[1].best.trusted)
 
 
-def _placed(
-    blocks: Sequence[JoinedPassage], named: Sequence[str], frame: Frame
-) -> Iterator[tuple[int, JoinedPassage, str]]:
-    """Yield each block with its 1-based place in the answer and its label."""
-    yield from zip(range(frame.first, frame.first + len(blocks)), blocks, named)
+_Placed = tuple[int, JoinedPassage, str]
+
+
+def _placed(blocks: Sequence[JoinedPassage], frame: Frame) -> Iterator[_Placed]:
+    """Yield each block with its 1-based place in the answer and its attribution."""
+    return zip(count(frame.first), blocks, attributions(blocks, frame.nonce))
 
 
 def _label(place: int) -> str:
@@ -214,23 +232,26 @@ def _heading(place: int, attribution: str) -> str:
     return f"{_label(place)} {attribution}"
 
 
-def _head(count: int, frame: Frame) -> str:
+def _head(number: int, frame: Frame) -> str:
     lines = [f"{'## ' if is_markdown(frame.form) else ''}{frame.heading}", ""] if frame.heading else []
-    passages = "1 passage" if count == 1 else f"{count} passages, the most relevant first"
+    passages = "1 passage" if number == 1 else f"{number} passages, the most relevant first"
     return "\n".join([*lines, f"{passages}. Cite by label, such as {_label(frame.first)}.", *frame.notes])
 
 
-def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
-    placed = _placed(blocks, attributions(blocks, frame.nonce), frame)
+def _text(placed: Sequence[_Placed], frame: Frame) -> str:
     rendered = [_rendered(block, _heading(place, name), frame) for place, block, name in placed]
-    return f"{_head(len(blocks), frame)}\n\n{separator(frame.form).join(rendered)}"
+    return f"{_head(len(placed), frame)}\n\n{separator(frame.form).join(rendered)}"
 
 
 def _rendered(block: JoinedPassage, heading: str, frame: Frame) -> str:
     """Return a block as the reader sees it. The whole block is masked at once, because a value may span two
     passages.
     """
-    return render(block._replace(text=_shown(block, frame)), heading, frame.form, frame.nonce)
+    drawn, key = frame.drawn, block.key
+    assert drawn is not None
+    if key not in drawn:
+        drawn[key] = below_heading(block._replace(text=_shown(block, frame)), frame.form, frame.nonce)
+    return headed(heading, drawn[key], frame.form)
 
 
 def _shown(block: JoinedPassage, frame: Frame) -> str:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
-from context_engine.core.context.passage import JoinedPassage, Passage, document_key, joined
+from context_engine.core.context.passage import BlockKey, JoinedPassage, Passage, document_key, joined
 from context_engine.core.models import OmittedPassage
 from context_engine.core.protocols import Mask
 
@@ -29,7 +29,7 @@ class ChosenPassages:
         self._price, self._room, self._untrusted_room = price, room, untrusted_room
         self._groups: dict[tuple[object, ...], list[Passage]] = {}
         self._costs: dict[tuple[object, ...], int] = {}
-        self._prices: dict[tuple[object, ...], int] = {}
+        self._prices: dict[BlockKey, int] = {}
         self.left_out: list[OmittedPassage] = []
 
     @property
@@ -94,7 +94,7 @@ class ChosenPassages:
 
     def _priced(self, block: JoinedPassage) -> int:
         """A block is priced once, however often its document is looked at."""
-        key = tuple((part.key, len(part.chunk.content)) for part in block.parts)
+        key = block.key
         if key not in self._prices:
             self._prices[key] = self._price(block)
         return self._prices[key]

@@ -95,6 +95,19 @@ def _letters(nonce: str) -> list[str]:
     return [f"[{re.escape(char)}{chr(ord(char) + 0xFEE0)}]" for char in checked_nonce(nonce)]
 
 
+_SPELT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_OTHERS: Final = bytes(set(range(256)) - _SPELT)
+_LOWER: Final = bytes(range(256)).lower()
+_ALIKE: Final = re.compile("[\u0130\u0131\u017f\u212a\uff01-\uff5e]")
+"""Every character outside ASCII that counts as a letter, digit or sign of a nonce."""
+
+
+def _may_hold(text: str, nonce: str) -> bool:
+    """Return whether a text may hold a nonce in any spelling; a No is certain, and quicker than the patterns."""
+    spelt = text.encode("ascii", "ignore").translate(_LOWER, _OTHERS)
+    return nonce.lower().encode() in spelt or _ALIKE.search(text) is not None
+
+
 def _break_first(match: re.Match[str]) -> str:
     return match[0][0] + BREAK + match[0][1:]
 
@@ -113,13 +126,19 @@ def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str
     Args:
         claims: breaks other forbidden parts of a text by inserting a break.
     """
-    return without_nonce(_runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2))), nonce)
+    return without_nonce(_without_markers(text, claims), nonce)
+
+
+def _without_markers(text: str, claims: Callable[[str], str]) -> str:
+    return _runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2)))
 
 
 def without_nonce(text: str, nonce: str) -> str:
     """Return a trusted text. It stays verbatim unless it contains the nonce, so it cannot open or close a fence by
     accident.
     """
+    if not _may_hold(text, nonce):
+        return text
     seen = "".join(text.split())
     if not (seen.isascii() and seen.isprintable()):
         seen = _hidden().sub("", seen)
@@ -182,6 +201,16 @@ def inert(text: str) -> str:
 def inert_line(line: str) -> str:
     """Return a short text as `inert` does; titles come again and again."""
     return inert(line)
+
+
+@lru_cache(maxsize=4096)
+def _inert_line_without_markers(line: str) -> str:
+    return _without_markers(line, inert)
+
+
+def neutral_line(line: str, nonce: str) -> str:
+    """Return a short text as `neutralise` does, its instructions broken as by `inert`."""
+    return without_nonce(_inert_line_without_markers(line), nonce)
 
 
 def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:

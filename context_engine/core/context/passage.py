@@ -190,6 +190,9 @@ def _number(*values: Any) -> float | None:
     return next((float(value) for value in values if isinstance(value, int | float) and value == value), None)
 
 
+BlockKey = tuple[tuple[Key, int, bool], ...]
+
+
 class JoinedPassage(NamedTuple):
     """One passage, or several adjacent passages.
 
@@ -200,6 +203,11 @@ class JoinedPassage(NamedTuple):
 
     parts: tuple[Passage, ...]
     text: str
+
+    @property
+    def key(self) -> BlockKey:
+        """What tells it from every other block of one text: its chunks, and how much of each."""
+        return tuple((part.key, len(part.chunk.content), part.truncated) for part in self.parts)
 
     @property
     def best(self) -> Passage:

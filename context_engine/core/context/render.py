@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
-from context_engine.core.context.fence import fence, inert, inert_line, neutralise, without_nonce
+from context_engine.core.context.fence import fence, inert, neutral_line, neutralise, without_nonce
 from context_engine.core.context.passage import JoinedPassage, Passage
 from context_engine.core.models import Classification, FetchedAtBasis, SourceType
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
@@ -39,14 +39,23 @@ def separator(form: Form) -> str:
 
 def render(block: JoinedPassage, heading: str, form: Form, nonce: str) -> str:
     """Return a block as the reader sees it; untrusted text is fenced."""
-    heading = f"{'### ' if is_markdown(form) else ''}{heading}"
+    return headed(heading, below_heading(block, form, nonce), form)
+
+
+def headed(heading: str, below: str, form: Form) -> str:
+    """Return a block with its heading."""
+    return f"{'### ' if is_markdown(form) else ''}{heading}\n{below}"
+
+
+def below_heading(block: JoinedPassage, form: Form, nonce: str) -> str:
+    """Return the lines of a block below its heading."""
     origin = fields_in_lines(block, nonce) if form == "full" else [origin_line(block, nonce)]
     if block.best.trusted:
         text = ["", without_nonce(block.text, nonce)]
     else:
         text = [quoted(block.text, nonce, suspected=block.suspected)]
     end = [TRUNCATED] if block.truncated else []
-    return "\n".join([heading, *origin, *also_in(block, nonce), *text, *end])
+    return "\n".join([*origin, *also_in(block, nonce), *text, *end])
 
 
 def quoted(text: str, nonce: str, *, suspected: bool) -> str:
@@ -301,4 +310,4 @@ def one_line(value: Any, nonce: str) -> str:
     text = text.translate(_PLAIN)
     if len(text) > _LONGEST:
         text = text[: _LONGEST - 1].rstrip() + "…"
-    return neutralise(text, nonce, inert_line)
+    return neutral_line(text, nonce)

@@ -17,7 +17,6 @@ _PIECE: Final = re.compile(
 )
 
 _GAP: Final = re.compile(r"(?:[\n\t]|  )[ \n]*")
-_BREAK: Final = re.compile(r"[\n\t][ \n]*")  # faster than the general pattern if no two blanks are adjacent
 _PERCENT_CJK: Final = 85
 _PERCENT_GAP: Final = 80
 _MOST_WORDS: Final = 50_000
@@ -39,6 +38,34 @@ class _CountMemo(dict[str, int]):
 
 
 _percents: Final = _CountMemo()
+_MOST_CHARS: Final = 2_000_000
+_LONGEST_LINE: Final = 2_000
+
+
+class _LineMemo(dict[str, int]):
+    """Hundredths of a token by line, its break included; emptied when full.
+
+    A text is counted several times on its way into a context, alone and among others, and comes again in later ones.
+    """
+
+    _chars = 0
+
+    def __missing__(self, line: str) -> int:
+        percent = _percent(f"{line}\n")
+        if len(line) <= _LONGEST_LINE:
+            if self._chars > _MOST_CHARS:
+                self.clear()
+                self._chars = 0
+            self._chars += len(line)
+            self[line] = percent
+        return percent
+
+
+def _percent(text: str) -> int:
+    return sum(map(_percents.__getitem__, text.split())) + _PERCENT_GAP * len(_GAP.findall(text))
+
+
+_lines: Final = _LineMemo()
 
 
 class ApproxTokenCounter:
@@ -77,10 +104,14 @@ class ApproxTokenCounter:
         """Return the estimated number of tokens, >= 0; 0 only for empty text."""
         if not text:
             return 0
-        percent = sum(map(_percents.__getitem__, text.split()))
-        gaps = _GAP if "  " in text else _BREAK
-        percent += _PERCENT_GAP * len(gaps.findall(text))
-        return max(1, -(-percent // 100))
+        first, *others = text.split("\n")
+        if not others:
+            return max(1, -(-_percent(text) // 100))
+        last = others.pop().lstrip(" ")
+        # The blanks that a line begins with, and empty lines, belong to the break before them.
+        middle = filter(None, (line.lstrip(" ") for line in others))
+        percent = _lines[first] + sum(map(_lines.__getitem__, middle)) + _percent(last)
+        return -(-percent // 100)
 
 
 _CHARACTERS: Final = "characters"

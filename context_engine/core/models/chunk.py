@@ -192,8 +192,13 @@ def utc_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+_READY: Final = frozenset((str, int, bool))
+
+
 def json_value(value: Any) -> Any:
     """Return a JSON-ready copy: dates as text, sets sorted, NaN and infinities as null; other values unchanged."""
+    if value is None or type(value) in _READY:  # almost every value, and five checks by `isinstance` are slow
+        return value
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, date):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import NOBODY, Principal, SearchResult
 from context_engine.errors import CursorExpired
-from context_engine.service.kept import KeptAnswer, KeptResults
+from context_engine.service.kept import KeptAnswer, KeptResults, PackedAnswers
 
 TELLER = Principal(id="teller", roles=frozenset({"front_desk"}))
 
@@ -50,18 +50,18 @@ def test_for_others_it_looks_like_one_that_is_not_kept(result: SearchResult, oth
 
 def test_it_is_gone_after_its_time(result: SearchResult) -> None:
     now = 0.0
-    kept = KeptResults(seconds=600, timer=lambda: now)
+    kept = KeptResults(packed := PackedAnswers(seconds=600, timer=lambda: now))
     kept.keep(TELLER, named(result, "s-1"))
     now = 599.0
     assert kept.get(TELLER, "s-1")
     now = 600.0
     with pytest.raises(CursorExpired):
         kept.get(TELLER, "s-1")
-    assert kept.size == 0
+    assert packed.bytes_held() == 0
 
 
 def test_what_was_used_longest_ago_goes_first(result: SearchResult) -> None:
-    kept = KeptResults(most_bytes=3_000_000, most_entries=2)
+    kept = KeptResults(PackedAnswers(most_bytes=3_000_000, most_entries=2))
     kept.keep(TELLER, named(result, "s-1"))
     kept.keep(TELLER, named(result, "s-2"))
     kept.get(TELLER, "s-1")
@@ -72,9 +72,9 @@ def test_what_was_used_longest_ago_goes_first(result: SearchResult) -> None:
 
 
 def test_one_that_is_larger_than_the_room_is_not_kept(result: SearchResult) -> None:
-    kept = KeptResults(most_bytes=1_000, most_entries=1)
+    kept = KeptResults(packed := PackedAnswers(most_bytes=1_000, most_entries=1))
     kept.keep(TELLER, named(result, "s-1"))
-    assert kept.size == 0
+    assert packed.bytes_held() == 0
 
 
 def test_one_that_cannot_be_packed_is_not_kept(result: SearchResult) -> None:
@@ -89,11 +89,11 @@ def test_neither_bound_is_passed(
     ask: Callable[..., SearchResult], chunk_of: Any, numbers: list[int], entries: int
 ) -> None:
     result = ask([(1, [chunk_of("a", 0.9)])])
-    kept = KeptResults(most_bytes=100_000, most_entries=entries)
+    kept = KeptResults(packed := PackedAnswers(most_bytes=100_000, most_entries=entries))
     for number in numbers:
         kept.keep(TELLER, named(result, f"s-{number}"))
     there = [number for number in range(21) if _is_there(kept, f"s-{number}")]
-    assert len(there) <= entries and kept.size <= 100_000
+    assert len(there) <= entries and packed.bytes_held() <= 100_000
     assert not numbers or numbers[-1] in there
 
 
@@ -102,3 +102,11 @@ def _is_there(kept: KeptResults, search_id: str) -> bool:
         return kept.get(TELLER, search_id) is not None
     except CursorExpired:
         return False
+
+
+def test_deployments_that_share_a_place_do_not_see_each_others_answers(result: SearchResult) -> None:
+    packed = PackedAnswers()
+    before, after, beside = (KeptResults(packed, generation) for generation in (1, 2, 1))
+    before.keep(TELLER, named(result, "s-1"))
+    assert beside.get(TELLER, "s-1") == before.get(TELLER, "s-1")
+    assert not after.holds(TELLER, "s-1")
