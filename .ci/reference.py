@@ -58,6 +58,9 @@ _GROUPS = {
     "what it is signed with are no settings: `CONTEXT_ENGINE_AUDIT_LEDGER`, `CONTEXT_ENGINE_AUDIT_KEY`.",
     "telemetry": "Of the deployment, off unless set. Where spans are sent is no setting: the variables `OTEL_*` of "
     "OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+    "events": "Of the deployment. See [events](../guides/events.md). The key that signs events for a web hook is no "
+    "setting: `CONTEXT_ENGINE_WEBHOOK_KEY`.",
+    "quality": "Of the deployment. See [quality over time](../guides/quality.md).",
     "cache": "Of the deployment. `cache_ttl_s` and `cache_unversioned_ttl_s` say which answers are kept, and for how "
     "long. The address and the key of a cache that processes share are no settings: `CONTEXT_ENGINE_CACHE_URL`, "
     "`CONTEXT_ENGINE_CACHE_KEY`.",

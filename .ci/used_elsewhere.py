@@ -117,6 +117,7 @@ timeout_graceful_shutdown
 should_exit
 
 # Read by whoever reads a problem.
+ann_recall
 instance
 
 # Opened by name: entry points, loaders of a kind of file, the access policy's factory.
@@ -134,6 +135,8 @@ open_llm
 open_max_sim
 open_local
 open_notes
+open_file
+open_webhook
 load_csv
 load_odt
 load_office
@@ -187,10 +190,24 @@ get_completions
 
 # Templates of the pages read these.
 is_marked
+is_recorded
 p95_ms
+recall_is_low
 more_fates
 headline
 uncovered
 erasures
 narrowed
 finished
+shows_quote
+
+# Whoever compresses a memory resolves the findings in it by these.
+finding_ids
+
+# Fields of the published job.
+quality_score
+budget_used
+time_elapsed_hours
+executive_summary
+completed_stages
+current_stage

@@ -7,7 +7,7 @@ evidence missing is refused before a model is asked.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, cast, get_args
 
@@ -15,6 +15,7 @@ from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import conflicts
 from context_engine.answer.evidence import evidence_of
 from context_engine.answer.extract import extract
+from context_engine.answer.gathering import Gathering
 from context_engine.answer.record import answer_record
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Sentence, Verdict
 from context_engine.answer.writing import COUNTER, ModelCall, Stopped, Writer, checked
@@ -65,6 +66,21 @@ class Finished(NamedTuple):
 Event = Started | Stated | Finished
 
 
+class FoundPassages(NamedTuple):
+    """What the searches of a workflow found.
+
+    Attributes:
+        result: holds the passages of the answer; see `gathered`.
+    """
+
+    result: SearchResult
+    gathering: Gathering
+
+
+Find = Callable[[SearchRequest], FoundPassages]
+"""Searches for a question in several steps, and records each search and each reading."""
+
+
 def last_of(events: Iterable[Event]) -> Answer:
     """Return the answer after its last event."""
     *_, last = events
@@ -77,13 +93,23 @@ class Answerer:
     Args:
         writer: has a chat model write; None: answers are extractive.
         policy: for unsupported sentences; None: as the domain's settings say.
+        notes: what the job of the questions has noted, for the model; "" without a job.
+
+    Attributes:
+        writer: as given.
     """
 
-    def __init__(self, engine: Engine, *, writer: Writer | None = None, policy: AnswerPolicy | None = None) -> None:
-        self._engine, self._writer, self._policy = engine, writer, policy
+    def __init__(
+        self, engine: Engine, *, writer: Writer | None = None, policy: AnswerPolicy | None = None, notes: str = ""
+    ) -> None:
+        self._engine, self.writer, self._policy, self._notes = engine, writer, policy, notes
 
     def stream(
-        self, request: SearchRequest, history: Sequence[ChatMessage] = (), stopped: Stopped | None = None
+        self,
+        request: SearchRequest,
+        history: Sequence[ChatMessage] = (),
+        stopped: Stopped | None = None,
+        find: Find | None = None,
     ) -> Generator[Event, None, None]:
         """Return the events of an answer: `Started`, a `Stated` for each sentence, `Finished`.
 
@@ -92,24 +118,34 @@ class Answerer:
         Args:
             history: the turns before the question, oldest first.
             stopped: asked while a model writes; once it is true, the model is stopped.
+            find: searches for the question; None: one search.
 
         Raises:
             AuditUnavailable: the answer could not be recorded; nothing more is given.
             InvalidRequest: a looser policy than the domain's; else as `Engine.search`.
             ContextEngineError: as `Engine.search`.
         """
-        events = self._events(request, history, stopped)
+        events = self._events(request, history, stopped, find)
         return spanned(events, Step.ANSWER, request.domain, tracer=self._engine.tracer)
 
     def _events(
-        self, request: SearchRequest, history: Sequence[ChatMessage], stopped: Stopped | None
+        self, request: SearchRequest, history: Sequence[ChatMessage], stopped: Stopped | None, find: Find | None
     ) -> Generator[Event, None, None]:
         alone, warnings = self.standalone(request, history)
-        result = self._engine.search(alone)
-        yield from self.over(result, asked=request.query, warnings=warnings, stopped=stopped)
+        if find is None:
+            yield from self.over(self._engine.search(alone), asked=request.query, warnings=warnings, stopped=stopped)
+            return
+        result, gathering = find(alone)
+        yield from self.over(result, asked=request.query, warnings=warnings, stopped=stopped, gathering=gathering)
 
     def over(
-        self, result: SearchResult, *, asked: str, warnings: Sequence[str] = (), stopped: Stopped | None = None
+        self,
+        result: SearchResult,
+        *,
+        asked: str,
+        warnings: Sequence[str] = (),
+        stopped: Stopped | None = None,
+        gathering: Gathering | None = None,
     ) -> Generator[Event, None, None]:
         """Yield the events of an answer over a result of the engine, as `stream` does after its search.
 
@@ -118,11 +154,13 @@ class Answerer:
         Args:
             asked: the question as asked.
             warnings: sentences for people about what came before the search.
+            gathering: of the workflow that found the result and recorded its passages; None: of one search.
 
         Raises:
             AuditUnavailable, InvalidRequest: as `stream`.
         """
-        answer = self._begun(result, self._engine.context(result, counter=COUNTER), asked)
+        answer = self._begun(result, self._context(result, gathering), asked)
+        answer.gathering = gathering
         answer.warnings += warnings
         yield Started(answer)
         try:
@@ -135,9 +173,9 @@ class Answerer:
 
     def standalone(self, request: SearchRequest, history: Sequence[ChatMessage]) -> tuple[SearchRequest, list[str]]:
         """Return the request with a question that needs no conversation, where a model can write it, and warnings."""
-        if self._writer is None:
+        if self.writer is None:
             return request, []
-        query, warnings = standalone(self._writer, request.query, history)
+        query, warnings = standalone(self.writer, request.query, history)
         return replace(request, query=query), warnings
 
     def check(self, result: SearchResult, text: str, model: str) -> Answer:
@@ -180,6 +218,12 @@ class Answerer:
                 pass
         return baseline
 
+    def _context(self, result: SearchResult, gathering: Gathering | None) -> Context:
+        """Return the context of a result, recorded; that of a workflow follows from the record of the answer."""
+        if gathering is None:
+            return self._engine.context(result, counter=COUNTER)
+        return from_result(result, counter=COUNTER, mask=self._engine.mask)
+
     def _begun(self, result: SearchResult, context: Context, asked: str) -> Answer:
         """Return the answer to a searched question before anything is stated, refused if nothing may be."""
         evidence = evidence_of(result, context)
@@ -189,19 +233,25 @@ class Answerer:
             context=context,
             evidence=evidence,
             asked=asked,
-            mode="model" if refusal is None and self._writer is not None else "extractive",
+            mode="model" if refusal is None and self.writer is not None else "extractive",
             policy=_in_force(self._policy, result.settings.values.answer_unsupported),
             refusal=refusal,
-            rewriting=None if self._writer is None else self._writer.rewriting,
+            notes="" if self.writer is None else self._masked(self._notes, result),
+            rewriting=None if self.writer is None else self.writer.rewriting,
             warnings=list(result.warnings),
         )
 
+    def _masked(self, text: str, result: SearchResult) -> str:
+        """Return a text as a model may read it, which is masked where the contexts of the domain are."""
+        mask = self._engine.mask if result.settings.values.mask_contexts else None
+        return text if mask is None else mask(text)
+
     def _sentences(self, answer: Answer, stopped: Stopped | None) -> Iterator[Sentence]:
         """Yield the sentences that may be shown; all of them, and a refusal, go to the answer."""
-        if self._writer is not None:
-            answer.written = ModelCall(self._writer.name)
-            written = self._writer.write(
-                answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped
+        if self.writer is not None:
+            answer.written = ModelCall(self.writer.name)
+            written = self.writer.write(
+                answer.result.answered_query, answer.context, answer.evidence, answer.written, stopped, answer.notes
             )
             try:
                 yield from _let_through(answer, written)
@@ -215,9 +265,14 @@ class Answerer:
                     return
                 answer.mode = "extractive"
                 answer.warnings.append(f"The model did not answer, so the sentences are quoted: {error}")
-        extraction = extracted(answer.result, answer.evidence)
+        parts = _extractions(answer.result, answer.evidence, answer.gathering)
+        extraction = _together(list(parts.values()))
         answer.wants, answer.refusal = extraction.wants, extraction.refusal
         answer.sentences += extraction.sentences
+        if extraction.sentences:
+            answer.warnings += [
+                f"No sentence answers this part: {part}." for part, alone in parts.items() if not alone.sentences
+            ]
         yield from extraction.sentences
 
     def _complete(self, answer: Answer) -> None:
@@ -253,10 +308,29 @@ def standalone(writer: Writer, question: str, history: Sequence[ChatMessage]) ->
         return question, [f"The question was searched as asked: {error}"]
 
 
-def extracted(result: SearchResult, evidence: Sequence[Evidence]) -> Extraction:
-    """Return the sentences of a result's evidence that answer its question, or a refusal."""
+def extracted(result: SearchResult, evidence: Sequence[Evidence], gathering: Gathering | None = None) -> Extraction:
+    """Return the sentences of a result's evidence that answer its question, or a refusal.
+
+    Args:
+        gathering: of a workflow: each part of the question that it searched is answered by itself.
+    """
+    return _together(list(_extractions(result, evidence, gathering).values()))
+
+
+def _together(answers: Sequence[Extraction]) -> Extraction:
+    """Return the sentences of the parts of a question, each once; the first refusal if there is none."""
+    sentences = {sentence.text: sentence for answer in answers for sentence in answer.sentences}
+    refusal = None if sentences else answers[0].refusal
+    return Extraction(answers[0].wants, tuple(sentences.values()), refusal)
+
+
+def _extractions(
+    result: SearchResult, evidence: Sequence[Evidence], gathering: Gathering | None
+) -> dict[str, Extraction]:
+    """Return each part of a question, or the question itself, with the sentences that answer it."""
     language = "und" if result.prepared is None else result.prepared.language
-    return extract(result.answered_query, evidence, language=language, most=_MOST_EXTRACTED)
+    questions = (() if gathering is None else gathering.parts) or (result.answered_query,)
+    return {part: extract(part, evidence, language=language, most=_MOST_EXTRACTED) for part in questions}
 
 
 def _in_force(asked: AnswerPolicy | None, configured: AnswerPolicy) -> AnswerPolicy:

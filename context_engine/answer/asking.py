@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, Final
+from collections.abc import Callable, Generator
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from context_engine.answer.answering import Answerer, Event, Started, last_of
+from context_engine.answer.answering import Answerer, Event, Find, Started, last_of
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
 from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
@@ -14,7 +15,7 @@ from context_engine.answer.cost import PriceTable
 from context_engine.answer.text import answer_text
 from context_engine.answer.writing import Stopped, Writer
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import AnswerPolicy, Caller, ChatMessage, Principal, SearchRequest
+from context_engine.core.models import AnswerPolicy, Caller, ChatMessage, Principal, SearchRequest, Settings
 from context_engine.core.protocols import ChatModel
 from context_engine.errors import InvalidRequest
 from context_engine.service.comparing import compare
@@ -25,6 +26,22 @@ from context_engine.service.kept import KeptAnswer
 from context_engine.service.request import check_limits, only_domain, search_request
 
 _THEIRS: Final = "the caller's"
+Finder = Callable[[SearchRequest, Writer | None], Find | None]
+"""Returns what searches for a question in several steps, with the model that writes the answer; None: one search."""
+
+
+class JobShare(NamedTuple):
+    """What a job contributes to the answer of a question.
+
+    Attributes:
+        job_id: whose account the costs are booked on.
+        notes: what it has noted, for the model.
+        cost_limit: most money of the whole job; None: as the settings say.
+    """
+
+    job_id: str
+    notes: str = ""
+    cost_limit: Decimal | None = None
 
 
 def answer_question(
@@ -34,13 +51,16 @@ def answer_question(
     principal: Principal,
     caller: Caller,
     request_id: str | None = None,
+    finder: Finder | None = None,
 ) -> AnswerResponse:
     """Return the answer to a question.
 
     Raises:
         ContextEngineError: as `answer_events`.
     """
-    answer, comparison = answered(deployment, asked, principal=principal, caller=caller, request_id=request_id)
+    answer, comparison = answered(
+        deployment, asked, principal=principal, caller=caller, request_id=request_id, finder=finder
+    )
     return response_of(answer, demo=deployment.demo).model_copy(update={"comparison": comparison})
 
 
@@ -51,13 +71,15 @@ def answered(
     principal: Principal,
     caller: Caller,
     request_id: str | None = None,
+    finder: Finder | None = None,
 ) -> tuple[Answer, Comparison | None]:
     """Return the answer to a question with the result of its search, and the comparison if one is asked for.
 
     Raises:
         ContextEngineError: as `answer_events`.
     """
-    answer = last_of(answer_events(deployment, asked, principal=principal, caller=caller, request_id=request_id))
+    events = answer_events(deployment, asked, principal=principal, caller=caller, request_id=request_id, finder=finder)
+    answer = last_of(events)
     if not asked.compare:
         return answer, None
     answerer = answerer_of(deployment, answer.result.request, use_model=asked.use_model, policy=asked.unsupported)
@@ -101,6 +123,7 @@ def answer_events(
     caller: Caller,
     request_id: str | None = None,
     stopped: Stopped | None = None,
+    finder: Finder | None = None,
 ) -> Generator[Event, None, None]:
     """Yield the events of an answer.
 
@@ -108,6 +131,7 @@ def answer_events(
         principal: the caller, whose rights decide what is searched.
         caller: the program that asks, for the record; it grants nothing.
         stopped: asked while a model writes; once it is true, the model is stopped.
+        finder: returns what searches for the question in several steps; None: one search.
 
     Raises:
         UnknownDomain: not registered, or not for this principal.
@@ -116,10 +140,11 @@ def answer_events(
         AuditUnavailable: the answer could not be recorded, and may not be given without a record.
         ContextEngineError: as `Engine.search`.
     """
-    request = _request(deployment, asked, principal, caller, request_id)
+    request = asked_request(deployment, asked, principal, caller, request_id)
     answerer = answerer_of(deployment, request, use_model=asked.use_model, policy=asked.unsupported)
-    for event in answerer.stream(request, _history(asked), stopped):
-        if isinstance(event, Started):  # for a context, a check or an explanation of the same search
+    find = None if finder is None else finder(request, answerer.writer)
+    for event in answerer.stream(request, _history(asked), stopped, find):
+        if isinstance(event, Started) and event.answer.gathering is None:  # for a context, a check or an explanation
             deployment.kept.keep(principal, KeptAnswer(result=event.answer.result))
         yield event
 
@@ -138,9 +163,14 @@ def check_given(deployment: Deployment, asked: CheckRequest, *, principal: Princ
     return response_of(answer, demo=deployment.demo)
 
 
-def _request(
+def asked_request(
     deployment: Deployment, asked: AnswerRequest, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
+    """Return the search of a question.
+
+    Raises:
+        UnknownDomain, InvalidRequest: as `answer_events`.
+    """
     query = RAGQueryRequest(
         query=asked.query,
         domain=asked.domain,
@@ -173,6 +203,7 @@ def answerer_of(
     use_model: bool,
     policy: AnswerPolicy | None,
     model: ChatModel | None = None,
+    job: JobShare | None = None,
 ) -> Answerer:
     """Return what answers questions over a deployment.
 
@@ -181,6 +212,7 @@ def answerer_of(
         use_model: have the configured chat model write, if there is one.
         policy: for unsupported sentences; None: as the domain's settings say.
         model: writes instead of the configured one; what it costs is counted elsewhere.
+        job: the question belongs to it; None: to none.
 
     Raises:
         ConfigError: the chat model cannot be opened.
@@ -190,13 +222,19 @@ def answerer_of(
     configured = deployment.chat.model() if use_model else None
     if configured is None or request is None:
         return Answerer(deployment.engine, policy=policy)
-    writer = Writer(configured, spending=_spending(deployment, request), entails=deployment.chat.entailment())
-    return Answerer(deployment.engine, writer=writer, policy=policy)
+    writer = Writer(configured, spending=_spending(deployment, request, job), entails=deployment.chat.entailment())
+    return Answerer(deployment.engine, writer=writer, policy=policy, notes="" if job is None else job.notes)
 
 
-def _spending(deployment: Deployment, request: SearchRequest) -> Spending:
+def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | None) -> Spending:
     domain = deployment.known_to(request.principal).domain(request.domain)
-    settings = deployment.setup.resolver.base(domain, request.persona).values
+    settings = settings_of(deployment, request)
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
-    spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone)
-    return Spending(budget, spender, CostLimits.of(settings))
+    spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
+    return Spending(budget, spender, CostLimits.of(settings).for_job(job and job.cost_limit))
+
+
+def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:
+    """Return the settings of a request's domain and persona, without those of the call."""
+    domain = deployment.known_to(request.principal).domain(request.domain)
+    return deployment.setup.resolver.base(domain, request.persona).values

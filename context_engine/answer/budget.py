@@ -70,6 +70,11 @@ class CostLimits(NamedTuple):
             settings.cost_limit_day,
         )
 
+    def for_job(self, limit: Decimal | None) -> CostLimits:
+        """Return the limits with that of a job, where it is lower than the one of the settings."""
+        lower = min((each for each in (self.job, limit) if each is not None), default=None)
+        return self._replace(job=lower)
+
 
 class Spender(NamedTuple):
     """What a call is made for.

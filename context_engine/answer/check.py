@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read, title_of
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -59,6 +60,9 @@ _FRAME: Final = re.compile(
 _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
 """A passage named in brackets inside a sentence."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
+
+
+_UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
 
 
 class _Match(NamedTuple):
@@ -107,7 +111,7 @@ def check(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
-    claim = _claim(text, frozenset(key for _, item in known for key in item.keys))
+    claim = _claim(text, _known(cited.values(), known))
     if len(claim) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
     if places:
@@ -116,14 +120,27 @@ def check(
     return _entailed(checked, evidence, entails) if entails else checked
 
 
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> frozenset[str]:
+    """Return the keys of what passages name, and all keys of their headings."""
+    headings = (token.key for passage in passages for heading in passage.headings for token in read(heading))
+    return frozenset(chain(headings, *(item.keys for _, item in stated_in)))
+
+
 def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
     """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
-    topic = _TOPIC.match(rest.removeprefix(", "))
-    if topic and content_keys(read(topic[1].lower())) <= keys:
-        rest = f", {rest.removeprefix(', ')[topic.end() :]}"
+    if topic := _TOPIC.match(rest.removeprefix(", ")):
+        rest = _without(rest.removeprefix(", "), topic[0], topic[1], keys)
+    if title := title_of(rest.removeprefix(", ")):
+        rest = _without(rest.removeprefix(", "), title, title, keys)
     return read(rest)
+
+
+def _without(text: str, start: str, topic: str, keys: frozenset[str]) -> str:
+    """Return a text without what it begins with, if all that the topic says is known."""
+    is_known = {token.key for token in read(topic.lower()) if token.kind not in _UNSAID} <= keys
+    return f", {text.removeprefix(start)}" if is_known else text
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read, title_of
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -101,7 +101,7 @@ class StatedClause(NamedTuple):
         for first, start in enumerate(plain):
             for end in plain[first : first + _MOST_SEGMENTS]:
                 chosen = [segment for place, segment in enumerate(part) if _belongs(part, place, start, end)]
-                if start > plain[0] and (subject := _shared_subject(part[plain[0]], part[start])):
+                if start > plain[0] and (subject := _shared_subject(part[plain[0] : start], part[start])):
                     chosen.insert(0, _Segment(subject, False))
                 yield self._clause(chosen)
 
@@ -124,14 +124,14 @@ def _read(statement: Statement) -> StatedClause:
     cells = tuple(
         ClauseCell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
     )
-    tokens = read(statement.text())
+    title = title_of(statement.text())
+    tokens = read(statement.text().removeprefix(title))
     shown = [statement.text([span]) for span in statement.above]
     above = [token for text in shown for token in read(text)]
     lead = tuple(token for text in shown if not text.endswith((".", "!", "?")) for token in read(text))
     near = statement.around if cells else statement.around[-1:] if _REFERS_BACK.search(statement.text()) else ()
-    around = [
-        token for text in (*statement.headings, *(statement.text([span]) for span in near)) for token in read(text)
-    ]
+    beside = (*statement.headings, title, *(statement.text([span]) for span in near))
+    around = [token for text in beside for token in read(text)]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
     return StatedClause(
@@ -220,15 +220,17 @@ def _begins(segment: _Segment) -> MeaningKind:
     return next(token.kind for token in segment.tokens if token.kind is not MeaningKind.BREAK)
 
 
-def _shared_subject(first: _Segment, later: _Segment) -> tuple[MeaningToken, ...]:
-    """Return the words before the first modal of a part, if a later segment begins with a modal or verb of its own."""
-    subject: list[MeaningToken] = []
-    for token in first.tokens:
-        if token.kind is MeaningKind.MODAL:
-            break
-        subject.append(token)
-    if _begins(later) is MeaningKind.MODAL or len(subject) == len(first.tokens):
-        return tuple(subject)
-    modal = [token for token in first.tokens if token.kind in (MeaningKind.MODAL, MeaningKind.NEGATION)]
-    has_own = any(token.kind is MeaningKind.MODAL for token in later.tokens)
-    return tuple(subject) if has_own else (*subject, *modal)
+def _shared_subject(earlier: Sequence[_Segment], later: _Segment) -> tuple[MeaningToken, ...]:
+    """Return the words before the first modal of a part, if a later segment begins with a modal or verb of its own.
+
+    A later segment without a modal may hang on that of a segment between, and then has no subject from here.
+    """
+    first, *between = ([token.kind for token in segment.tokens] for segment in earlier)
+    tokens = earlier[0].tokens
+    if MeaningKind.MODAL not in first:
+        hangs = _begins(later) is not MeaningKind.MODAL and any(MeaningKind.MODAL in kinds for kinds in between)
+        return () if hangs else tokens
+    subject = tokens[: first.index(MeaningKind.MODAL)]
+    if any(token.kind is MeaningKind.MODAL for token in later.tokens):
+        return subject
+    return (*subject, *(token for token in tokens if token.kind in (MeaningKind.MODAL, MeaningKind.NEGATION)))

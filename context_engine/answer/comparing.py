@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
-from context_engine.answer.order import other_subject, roles, segments
+from context_engine.answer.order import introduced, roles
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.subjects import other_subject, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
 
@@ -17,6 +18,9 @@ Weight = Callable[[str], float]
 
 _ABOUT_CONDITION: Final = 0.5
 _LEAST_OWN: Final = 0.5
+_NEVER_OF_A_ROW: Final = ("by", "into")
+"""What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
+_EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
 
 
 class ClauseComparison(NamedTuple):
@@ -43,6 +47,7 @@ def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> C
         *_added(claim, clause, keys),
         *_renamed(claim, clause),
         *_differing(claim, clause),
+        *_denied(claim, clause),
         *_conditions(claim, clause),
         *_elsewhere(claim, clause),
     ]
@@ -114,12 +119,8 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
 
 
 def _exact(tokens: Sequence[MeaningToken]) -> Counter[str]:
-    """Count the values, dates, references and currencies."""
-    return Counter(
-        token.key
-        for token in tokens
-        if token.kind in (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE) or token.key.isupper()
-    )
+    """Count the values, dates, references and sides."""
+    return Counter(token.key for token in tokens if token.kind in _EXACT)
 
 
 def _renamed(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -151,6 +152,13 @@ def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in needed - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
+
+
+def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+    """Yield a finding if one says "no ... may" and the other "no ... must": that may also say that there is no duty."""
+    claimed, stated = ({token.written for token in tokens if token.denied} for tokens in (claim, clause.tokens))
+    if claimed and stated and ("may" in claimed) is not ("may" in stated):
+        yield SentenceFinding("modal", 'one says "no ... may", the other "no ... must"')
 
 
 def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
@@ -194,6 +202,10 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
     names = list(_alternatives(head.tokens))
     if names and not any(name <= claimed for name in names):
         yield SentenceFinding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
+    named = content_keys(head.tokens)
+    for place, token in enumerate(claim):
+        if token.key in named and (before := introduced(claim, place)) in _NEVER_OF_A_ROW:
+            yield SentenceFinding("row", f'"{before}" stands before "{token.written}", which names the row')
     for place, token in enumerate(claim):
         if not token.value:
             continue

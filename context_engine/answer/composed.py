@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from context_engine.answer.conflicts import Conflict
+from context_engine.answer.gathering import Gathering
 from context_engine.answer.values import AnswerRefusal, Evidence, Sentence, Verdict
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import AnswerPolicy, Context, SearchResult
@@ -26,9 +27,11 @@ class Answer:
         sentences: all of them, in order, including those that may not be shown.
         refusal: why there is no answer; None if there is one.
         conflicts: passages that disagree about what is answered.
+        notes: what a model read of the job of the question; "" without a job or a model.
         written: what a model was asked and wrote; None without one.
         rewriting: what a model was asked to rewrite the question; None without one.
         warnings: sentences for people.
+        gathering: the searches of a workflow; None: of one search.
     """
 
     answer_id: str = ""
@@ -42,9 +45,11 @@ class Answer:
     sentences: list[Sentence] = field(default_factory=list)
     refusal: AnswerRefusal | None = None
     conflicts: tuple[Conflict, ...] = ()
+    notes: str = ""
     written: ModelCall | None = None
     rewriting: ModelCall | None = None
     warnings: list[str] = field(default_factory=list)
+    gathering: Gathering | None = None
 
     @property
     def shown(self) -> tuple[Sentence, ...]:

@@ -12,9 +12,10 @@ from context_engine.answer.answering import Event, Finished, Started, Stated
 from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict
 from context_engine.answer.cost import money_text, total
+from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
-from context_engine.core.models import AnswerPolicy, SearchResult
+from context_engine.core.models import AnswerPolicy, Context, SearchResult
 from context_engine.service.answers import context_citation
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.context import ContextCitation
@@ -56,6 +57,14 @@ class AnswerRequest(Asked):
     stream: Flag = Field(False, description="Send server-sent events instead of one JSON object.")
     settings: Annotated[dict[Name, Any], Field(max_length=200)] = Field(
         {}, description="Settings of the search for this question only, by name."
+    )
+    workflow: Literal["simple", "agentic"] | None = Field(
+        None,
+        description="simple: one search. agentic: searches again for parts of the question, for what passages cite, "
+        "and for what is missing. null: as configured.",
+    )
+    rounds: Annotated[int, Field(strict=True, ge=1, le=MOST_ROUNDS)] | None = Field(
+        None, description="Most searches of an agentic workflow, at most as configured; null: as configured."
     )
 
 
@@ -138,6 +147,34 @@ class UsageOut(Answered):
     currency: str | None
 
 
+class RoundOut(Answered):
+    """One search of a workflow."""
+
+    query: str
+    why: str = Field(description="question, part, citation, gap, translation or model.")
+    cites: str = Field(description="The document that an earlier passage cites; empty without one.")
+    hops: int = Field(description="Citations between the question and this search.")
+    search_id: str
+    passages: int = Field(description="Passages that were read.")
+
+
+class PassageOrigin(Answered):
+    """The search that found a passage of the answer."""
+
+    label: str = Field(description="Of the passage, as in `citations`.")
+    round: int = Field(ge=1, description="The search among `rounds`, counted from 1.")
+    hops: int = Field(description="Citations between the question and the passage.")
+
+
+class WorkflowOut(Answered):
+    """The searches of an agentic workflow, in order."""
+
+    policy: str = Field(description="What decided the steps: rules, or a model.")
+    rounds: tuple[RoundOut, ...]
+    passages: tuple[PassageOrigin, ...] = Field(description="The passages of the context, each with its search.")
+    stopped: str = Field(description="Why it ended: complete, nothing_new, rounds, hops, deadline, budget, ...")
+
+
 class AnswerResponse(Answered):
     """An answer, sentence by sentence."""
 
@@ -166,6 +203,7 @@ class AnswerResponse(Answered):
     comparison: Comparison | None = Field(
         None, description="The baseline and the enhanced answer, if requested; `choices` hold their answers."
     )
+    workflow: WorkflowOut | None = Field(None, description="The searches of an agentic workflow; null: one search.")
 
 
 def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
@@ -193,7 +231,28 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         usage=_usage(answer),
         warnings=(*_missing_sources(result), *answer.warnings),
         demo=demo,
+        workflow=None if answer.gathering is None else _workflow(answer.gathering, answer.context),
     )
+
+
+def _workflow(gathering: Gathering, context: Context) -> WorkflowOut:
+    rounds = tuple(
+        RoundOut(
+            query=searched.query,
+            why=searched.why,
+            cites=searched.cites,
+            hops=searched.hops,
+            search_id=searched.search_id,
+            passages=len(searched.keys),
+        )
+        for searched in gathering.rounds
+    )
+    origins = {pick.key: pick.round for pick in gathering.picks}
+    found_by = ((block.label, origins[block.source_id, block.chunk_ids[0]]) for block in context.blocks)
+    passages = tuple(
+        PassageOrigin(label=label, round=number + 1, hops=gathering.rounds[number].hops) for label, number in found_by
+    )
+    return WorkflowOut(policy=gathering.policy, rounds=rounds, passages=passages, stopped=gathering.stopped)
 
 
 def _missing_sources(result: SearchResult) -> Iterator[str]:
@@ -255,7 +314,10 @@ def citation_line(citation: ContextCitation) -> str:
 
 
 def _usage(answer: Answer) -> UsageOut | None:
-    calls = [call for call in (answer.rewriting, answer.written) if call is not None and call.usage is not None]
+    deciding = () if answer.gathering is None else answer.gathering.calls
+    calls = [
+        call for call in (answer.rewriting, *deciding, answer.written) if call is not None and call.usage is not None
+    ]
     usages = [call.usage for call in calls if call.usage is not None]
     costs = [call.cost for call in calls if call.cost is not None]
     if not usages:

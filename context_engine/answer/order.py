@@ -1,4 +1,4 @@
-"""Who does what: what the modals and negations of a sentence govern, its subject, and the order of its words.
+"""Who does what: what the modals and negations of a sentence govern, and the order of its words.
 
 Words may stand elsewhere in a paraphrase where a phrase moves as a whole with what introduces it, or as the agent of a
 passive. Otherwise a word in another place means another role.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.subjects import segments
 from context_engine.answer.values import SentenceFinding
 
 _GOVERNING: Final = {
@@ -42,13 +44,14 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _other_acts(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
+    yield from _inflected(claim, clause.tokens)
 
 
 def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield the tokens that govern other words in the sentence than in the clause."""
     several = len({token.key for token in own if token.kind is MeaningKind.MODAL}) > 1
     kinds = _GOVERNING | ({MeaningKind.MODAL: 2} if several else {})
-    known = content_keys(own)
+    known = content_keys(own) | {token.key for token in own if token.kind is MeaningKind.MODAL}
     for place, token in enumerate(claim):
         if token.kind not in kinds or token.key in _FREE_BOUNDS:
             continue
@@ -90,52 +93,12 @@ def _acts(tokens: Sequence[MeaningToken]) -> dict[str, list[list[str]]]:
 
 
 def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[str]:
-    """Return the keys of the content that a token governs."""
+    """Return the keys of the content that a token governs; of a modal also another modal: "may be required to"."""
     if tokens[place].written == "no":
         most = _DENIED_SUBJECT
-    content = [token.key for token in tokens[place + 1 :] if token.kind in CONTENT]
+    kinds = CONTENT | ({MeaningKind.MODAL} if tokens[place].kind is MeaningKind.MODAL else set())
+    content = [token.key for token in tokens[place + 1 :] if token.kind in kinds]
     return frozenset(content[:most])
-
-
-def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
-    subject, predicate = _divided(claim)
-    known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
-    for token in subject:
-        if token.kind in CONTENT and token.key not in known:
-            yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
-    if clause.cells:
-        return
-    rules = [_divided(segment) for segment in segments(clause.own)]
-    if not predicate or not any(predicate_too for _, predicate_too in rules):
-        return
-    claimed, done = content_keys(subject), content_keys(predicate)
-    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
-    if subject and not claimed:
-        claimed = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
-    if content_keys(nearest) and not claimed & content_keys((*nearest, *also_done)):
-        yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
-
-
-def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
-    """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
-    start = 0
-    for place, token in enumerate(tokens):
-        if token.kind is MeaningKind.MODAL:
-            return tokens[start:place], tokens[place + 1 :]
-        if token.kind is MeaningKind.BREAK and token.key not in ("and", "or"):
-            start = place + 1
-    return (), ()
-
-
-def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
-    """Return the parts of a sentence between its commas, coordinators and conditions."""
-    cuts = [
-        place
-        for place, token in enumerate(tokens)
-        if token.kind is MeaningKind.BREAK or token.kind is MeaningKind.CONDITION
-    ]
-    return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
 
 
 def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -144,6 +107,7 @@ def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterat
     The longest common order of words stays in place. Other common words may have moved with their preposition or
     condition, to a comma, or as the agent of a passive.
     """
+    claim, own = _told_apart(claim, own)
     if _is_passive(claim, own) or _is_passive(own, claim) or _is_ordered(claim, own):
         return
     kept = _common_order(claim, own)
@@ -184,9 +148,16 @@ def _has_place(segment: Sequence[MeaningToken], parts: Sequence[Sequence[Meaning
     for width in range(1, min(len(parts), _MOST_PARTS) + 1):
         for start in range(len(parts) - width + 1):
             window = [token for part in parts[start : start + width] for token in part]
-            if len(_common_order(segment, window)) == common:
+            kept = _common_order(segment, window)
+            if len(kept) == common and (width == 1 or _is_introduced_alike(segment, kept, window)):
                 return limits <= {token.key for token in window}
     return False
+
+
+def _is_introduced_alike(segment: Sequence[MeaningToken], kept: frozenset[int], window: Sequence[MeaningToken]) -> bool:
+    """Return whether each kept word of a segment has the same word before it somewhere in the window."""
+    known = {(token.key, introduced(window, place)) for place, token in enumerate(window)}
+    return all((segment[place].key, introduced(segment, place)) in known for place in kept)
 
 
 def _same_place(
@@ -195,7 +166,7 @@ def _same_place(
     """Return whether a word follows the same word, or may have moved with what introduces it."""
     if _has_bound(claim[place]):
         return True  # `_swapped` looks at its neighbours
-    intro, intro_too = _intro(claim, place), _intro(own, other)
+    intro, intro_too = introduced(claim, place), introduced(own, other)
     if claim[place].kind is MeaningKind.DATE and intro == intro_too:
         return True
     before, ends_phrase = _before(claim, place), _ends_phrase(claim, place, own, other, kept)
@@ -221,8 +192,8 @@ def _ends_phrase(
 
 def _is_genitive(claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int) -> bool:
     """Return whether "the Officer's consent" and "the consent of the Officer" say the same of a word."""
-    return _owner(own, other) == _before(claim, place) != "" == _intro(claim, place) or (
-        _owner(claim, place) == _before(own, other) != "" == _intro(own, other)
+    return _owner(own, other) == _before(claim, place) != "" == introduced(claim, place) or (
+        _owner(claim, place) == _before(own, other) != "" == introduced(own, other)
     )
 
 
@@ -255,7 +226,7 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
     return ""
 
 
-def _intro(tokens: Sequence[MeaningToken], place: int) -> str:
+def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
         if before.key in ("it", "one", "be") or before.written == "no":
@@ -277,6 +248,24 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
         for value, keys in stated:
             if value != token.value and _unit(value) == _unit(token.value) and len(near & keys) > its:
                 yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
+
+
+def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
+    stated = _forms(own)
+    for key, written in _forms([token for token in claim if token.is_name]).items():
+        known = stated.get(key, [])
+        if len({*written}) > 1 and known and not {*written} <= {*known}:
+            yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
+
+
+def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:
+    """Return how each word is written, in order."""
+    out: dict[str, list[str]] = {}
+    for token in tokens:
+        if token.kind in (MeaningKind.WORD, MeaningKind.SIDE):
+            out.setdefault(token.key, []).append(token.written)
+    return out
 
 
 def _unit(value: Value) -> tuple[str, str]:
@@ -315,17 +304,43 @@ def _common_order(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) ->
     return frozenset(out)
 
 
+def _told_apart(*texts: Sequence[MeaningToken]) -> list[list[MeaningToken]]:
+    """Return texts in which the forms of a name are words of their own if all write the same ones: Agency, Agencies."""
+    forms = [_forms(tokens) for tokens in texts]
+    told = {key for key, written in forms[0].items() if len({*written}) > 1}
+    told = {key for key in told if all({*forms[0][key]} == {*each.get(key, ())} for each in forms)}
+    return [
+        [token._replace(key=f"{token.key} {token.written}") if token.key in told else token for token in tokens]
+        for tokens in texts
+    ]
+
+
 def _is_passive(passive: Sequence[MeaningToken], active: Sequence[MeaningToken]) -> bool:
     """Return whether an agent ("by the Board") of one text alone is a subject of the other, before its act."""
     if _agents(active):
         return False
     keys = [token.key for token in active]
     for place in _agents(passive):
-        agent = passive[place].key
-        acts = [each.key for each in passive[:place] if each.key in keys and each.kind in CONTENT]
-        if agent in keys and any(keys.index(agent) < keys.index(act) for act in acts):
+        agent = _nearest_run([token.key for token in passive[place:]], keys)
+        acts = [key for key in _acts_before(passive, place - 1) if key in keys]
+        if agent is not None and acts and all(agent < keys.index(act) for act in acts):
             return True
     return False
+
+
+def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
+    """Return where most of the first sought keys stand in a row; None if the first stands nowhere."""
+    lengths = [
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sought, keys[at:]))) for at in range(len(keys))
+    ]
+    return lengths.index(max(lengths)) if any(lengths) else None
+
+
+def _acts_before(tokens: Sequence[MeaningToken], place: int) -> list[str]:
+    """Return the keys of the content between the last "is" or "be" and a place; without one the last content."""
+    start = next((at for at in range(place - 1, -1, -1) if tokens[at].key == "be"), 0)
+    content = [token.key for token in tokens[start:place] if token.kind in CONTENT]
+    return content if start else content[-1:]
 
 
 def _agents(tokens: Sequence[MeaningToken]) -> list[int]:

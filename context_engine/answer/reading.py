@@ -55,6 +55,7 @@ class MeaningToken(NamedTuple):
         written: as in the sentence, in lower case.
         value: of a VALUE.
         is_name: whether it is written as a name inside the sentence.
+        denied: of a MODAL, whether "no" stands before it: "no member may".
     """
 
     kind: MeaningKind
@@ -62,6 +63,7 @@ class MeaningToken(NamedTuple):
     written: str
     value: Value | None = None
     is_name: bool = False
+    denied: bool = False
 
 
 _AMOUNT: Final = rf"(?= (?:[$€£]|[a-z]{{3}} ?)?(?:\d|(?:{SPELLED})\b))"
@@ -167,6 +169,18 @@ _NOT: Final = re.compile(r"\b(?:(ca)|(wo)|(sha)|(\w+))n't\b")
 _SHORTENED: Final = {1: "can", 2: "will", 3: "shall"}
 _WHEREAS: Final = re.compile(r"((?:\w+\W+){3}\w+), (?:while|whilst|whereas) ")
 """A comma before "while" sets two statements side by side; without one, or at a beginning, it is a condition."""
+_INSERTED: Final = re.compile(
+    r"\b((?:must|shall|may|should|can|will)(?: not)?), (?!(?:if|unless|where|when|until|subject|except|only|and|or)\b)"
+    r"([^,;:.()]{2,60}),"
+)
+"""Words between commas right behind a modal do not part it from its verb: "may, as applicable, approve"."""
+_INVERSION: Final = re.compile(
+    r"^(\W*only (?:if|when|where|after|with) [^,;]+?),? (is|are|may|must|shall|should|can|will) "
+    r"(?:(it|they)\b|(?=(?:an?|the)\b))"
+)
+"""A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
+_FIRST_NAME: Final = re.compile(r"[A-Z][a-z]+ (?=[A-Z][a-z])")
+_TITLE: Final = re.compile(r"(?:[A-Z]{2,}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){3,}(?=[A-Z]?[a-z])")
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
 
@@ -196,15 +210,27 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     """
     plain = normalised(text)
     lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", plain.lower())
-    lower = _WHEREAS.sub(r"\1, and ", lower)
+    lower = _INVERSION.sub(r"\1, \3 \2 ", lower)
+    lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
-    return tuple(_bounded(list(_scanned(marked, names(plain)))))
+    return tuple(_bounded(list(_scanned(marked, _names(plain.replace('"', ""))))))
+
+
+def title_of(text: str) -> str:
+    """Return the title in capitals with which a text begins, as passages that lost their line breaks do; else empty."""
+    title = _TITLE.match(text)
+    return title[0] if title else ""
 
 
 def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the keys of the tokens that name something."""
     return frozenset(token.key for token in tokens if token.kind in CONTENT)
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the names in a text, with the first word of one that the text begins with: "Credit Risk is ..."."""
+    return names(f"a {text}" if _FIRST_NAME.match(text) else text)
 
 
 def _spelled_out(match: re.Match[str]) -> str:
@@ -277,8 +303,10 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             if not _is_joined(tokens, place):
                 place_of = _PLACES.get(token.key)
                 yield token._replace(kind=MeaningKind.SIDE, key=place_of) if place_of else token
-        elif denied and token.key in ("may", "need"):
-            yield token if token.key == "need" else token._replace(key="must")
+        elif denied and token.key in ("may", "must", "shall"):
+            yield token._replace(key="must", denied=True)
+        elif denied and token.key == "need":
+            yield token
         elif token.key == "of" and place and _is_period(tokens[place - 1].value, tokens, place - 1):
             yield MeaningToken(MeaningKind.BOUND, "after", "of")
         else:

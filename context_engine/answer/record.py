@@ -14,6 +14,7 @@ from context_engine.core.text import content_sha256
 
 if TYPE_CHECKING:
     from context_engine.answer.composed import Answer
+    from context_engine.answer.gathering import Gathering
     from context_engine.answer.writing import ModelCall
 
 
@@ -35,6 +36,8 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "context": _context(answer.context),
         "model": None if answer.written is None else _written(answer.written),
         "rewriting": None if answer.rewriting is None else _written(answer.rewriting),
+        **_workflow(answer.gathering),
+        **({"notes": {"sha256": content_sha256(answer.notes)}} if answer.notes else {}),
     }
     kept: Mask = mask if mask is not None and answer.result.settings.values.mask_stored_queries else str
     written = None if answer.written is None else answer.written.text
@@ -47,8 +50,17 @@ def answer_record(answer: Answer, mask: Mask | None) -> AnswerRecord:
         "written": None if written is None else kept(written),
         "masked": written is not None and kept(written) != written,
         "judge": _judge(answer.written),
+        **({} if answer.gathering is None else {"searches": answer.gathering.words(kept)}),
+        **({"notes": kept(answer.notes)} if answer.notes else {}),
     }
     return AnswerRecord(facts=facts, words=words)
+
+
+def _workflow(gathering: Gathering | None) -> dict[str, Any]:
+    """Return the searches of a workflow and what a model was asked to decide; {} without a workflow."""
+    if gathering is None:
+        return {}
+    return {"workflow": gathering.facts(), "deciding": [_written(call) for call in gathering.calls]}
 
 
 def _masked(sentence: Sentence, mask: Mask) -> Sentence:

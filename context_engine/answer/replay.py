@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
 from context_engine.answer.evidence import evidence_of
+from context_engine.answer.gathering import Gathering, Pick, gathered, in_turns, keys_of, read_gathering
 from context_engine.answer.record import sentence_words
 from context_engine.answer.values import Evidence, Sentence
 from context_engine.answer.writing import Judge, checked
@@ -23,6 +24,9 @@ from context_engine.errors import AuditError, ContextEngineError, InvalidRequest
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
+
+DecidedAgain = Callable[[Gathering, Sequence[SearchResult]], str]
+"""Returns which step of a workflow would now be another one, for people; "" if none."""
 
 _MASKED: Final = (
     "personal data in the model's text was masked before it was recorded (mask_stored_queries), so its sentences "
@@ -67,6 +71,7 @@ def replay_answer(
     query: str | None = None,
     counter: Callable[[str], TokenCounter],
     mask: Mask | None = None,
+    decided: DecidedAgain | None = None,
 ) -> AnswerReplay:
     """Return whether a recorded answer follows from its record: no source and no model is called.
 
@@ -74,6 +79,7 @@ def replay_answer(
         query: the question, if only its digest was recorded.
         counter: returns the token counter of a name.
         mask: the mask of the domain, if it masks contexts.
+        decided: checks the steps of a workflow; None: they are taken from the record.
 
     Raises:
         RecordNotFound: the answer or its search is no longer in the ledger.
@@ -89,8 +95,11 @@ def replay_answer(
     if words is None:
         raise AuditError(f"answer {record_id} cannot be composed again: {account.question_missing}")
     search_id = str(entry["search"])
-    result = recorded_result(ledger, search_id, find_record(ledger, search_id).entry, query)
     recorded = list(words["sentences"])
+    gathering = read_gathering(entry["workflow"], words["searches"]) if "workflow" in entry else None
+    searches = [search_id] if gathering is None else [searched.search_id for searched in gathering.rounds]
+    results = [recorded_result(ledger, name, find_record(ledger, name).entry, query) for name in searches]
+    result = results[0] if gathering is None else gathered(results, gathering.picks)
 
     def outcome(difference: FirstDifference | None, explanation: str) -> AnswerReplay:
         return AnswerReplay(
@@ -102,6 +111,10 @@ def replay_answer(
             explanation=explanation,
         )
 
+    if gathering is not None and gathering.picks != _picks_again(gathering, results):
+        return outcome(None, "the passages that its searches give in turns are others now")
+    if gathering is not None and decided is not None and (change := decided(gathering, results)):
+        return outcome(None, change)
     try:
         context = _context(entry["context"], result, counter, mask)
     except ContextEngineError as error:
@@ -111,7 +124,7 @@ def replay_answer(
     if words.get("masked"):
         return outcome(None, _MASKED)
     evidence = evidence_of(result, context)
-    again = [sentence_words(sentence, evidence) for sentence in _again(words, entry, result, evidence)]
+    again = [sentence_words(sentence, evidence) for sentence in _again(words, entry, result, evidence, gathering)]
     difference = first_difference(recorded, again, "sentences")
     return outcome(difference, "" if difference is None else "the same rules now give another sentence or verdict")
 
@@ -134,6 +147,7 @@ def _again(
     entry: Mapping[str, Any],
     result: SearchResult,
     evidence: Sequence[Evidence],
+    gathering: Gathering | None,
 ) -> list[Sentence]:
     """Return the sentences that the record gives: those of the model's text checked again, or extracted again."""
     if words.get("written") is not None and entry["mode"] == "model":
@@ -141,4 +155,10 @@ def _again(
         return list(checked([words["written"]], evidence, None if judge is None else Judge(**judge)))
     if not words["sentences"]:
         return []
-    return list(extracted(result, evidence).sentences)
+    return list(extracted(result, evidence, gathering).sentences)
+
+
+def _picks_again(gathering: Gathering, results: Sequence[SearchResult]) -> tuple[Pick, ...]:
+    """Return the passages that the searches of a workflow give once more."""
+    keys = [keys_of(result, searched.cites) for result, searched in zip(results, gathering.rounds)]
+    return in_turns(keys, results[0].settings.values.stage2_top_k)

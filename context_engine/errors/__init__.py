@@ -4,6 +4,7 @@ ContextEngineError
 ├── InvalidRequest            a query, an option or a chunk that cannot be used
 │   ├── UnknownDomain         the domain is not registered; lists the known ones
 │   ├── CursorExpired         the rest of an answer is no longer kept; ask again
+│   ├── JobNotFound           there is no such job, or it is somebody else's
 │   └── InvalidFilter         a filter that cannot be read
 ├── ConfigError               an unusable file, key or variable; names it and the remedy
 │   ├── MissingVariable       ${NAME} is not set
@@ -57,6 +58,7 @@ from context_engine.errors.base import (
     CursorExpired,
     InvalidFilter,
     InvalidRequest,
+    JobNotFound,
     MissingExtra,
     MissingVariable,
     NotAuthenticated,
@@ -127,6 +129,7 @@ __all__ = [
     "FetchUnsupported",
     "InvalidFilter",
     "InvalidRequest",
+    "JobNotFound",
     "LedgerCorrupt",
     "LedgerNotFound",
     "LedgerVersionMismatch",

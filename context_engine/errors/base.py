@@ -87,6 +87,12 @@ class CursorExpired(InvalidRequest):
     code = "cursor_expired"
 
 
+class JobNotFound(InvalidRequest):
+    """There is no job of that id, or it is not the caller's."""
+
+    code = "job_not_found"
+
+
 class NotAuthenticated(ContextEngineError):
     """No token, or an invalid one; the message never says which."""
 

@@ -87,6 +87,8 @@ class IngestReport:
         cut_by: number of documents by the decision on their cut: "declared" (a type or a profile), or the structure
             found in them: "sections", "fields" or "windows".
         samples: in a dry run, the first chunks that would be written.
+        sources: the counts of each source: documents, unchanged, replaced, removed, refused, chunks.
+        shared: paths of files that gave several documents.
         elapsed_s: seconds.
     """
 
@@ -103,6 +105,8 @@ class IngestReport:
     kept: tuple[KeptDocuments, ...] = ()
     cut_by: Mapping[CutBy, int] = field(default_factory=dict)
     samples: tuple[Chunk, ...] = ()
+    sources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
     dry_run: bool = False
 
     @property

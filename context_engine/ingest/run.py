@@ -108,7 +108,7 @@ def _read_files(jobs: Sequence[FileJob], run: _IngestRun, memory: ScanCache | No
     reading = read_all([job for job, kept in zip(jobs, known, strict=True) if kept is None], run.options, run.before)
     for number, (job, kept) in enumerate(zip(jobs, known, strict=True)):
         progress(number, len(jobs), job.names[0])
-        if kept is not None and run.keep(kept):
+        if kept is not None and run.keep(job, kept):
             continue
         made = run.file(job, next(reading)[1] if kept is None else _alone(job, run))
         if memory:
@@ -169,6 +169,8 @@ class _IngestRun:
     kept: list[KeptDocuments] = field(default_factory=list)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
     seen: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)  # of each source
+    given: Counter[tuple[str, str]] = field(default_factory=Counter)  # documents by (source id, path of their file)
     written: dict[tuple[str, str, str], int] = field(
         default_factory=dict
     )  # chunks of each document, if the sink may refuse some
@@ -178,7 +180,7 @@ class _IngestRun:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def keep(self, file: ScannedFile) -> bool:
+    def keep(self, job: FileJob, file: ScannedFile) -> bool:
         """Count the documents of an unchanged file; False if another file already gave one of them."""
         documents = file.documents
         if any(
@@ -187,6 +189,9 @@ class _IngestRun:
             return False
         for document in documents:
             self.seen.setdefault(document.source_id, {})[document.document_id, document.version] = document.place
+            self._count(document.source_id, documents=1, unchanged=1)
+        for taker in job.takers:
+            self.given[taker.source_id, taker.path] += sum(each.source_id == taker.source_id for each in documents)
         self.documents += len(documents)
         self.unchanged += len(documents)
         self.cut_by.update(document.cut_by for document in documents)
@@ -248,6 +253,8 @@ class _IngestRun:
         seen[key] = loaded.place
         self._report_document(taker, document, seen[key])
         self.documents += 1
+        self._count(taker.source_id, documents=1)
+        self.given[taker.source_id, loaded.path] += 1
         self._write(taker.source_id, key, document, chunks)
         self.cut_by[document.cut_by] += 1
         return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key], document.cut_by)]
@@ -278,10 +285,12 @@ class _IngestRun:
         before = self.before[source_id].get(key)
         if before == document.content_hash:
             self.unchanged += 1
+            self._count(source_id, unchanged=1)
             return
         chunks = chunks_of(document, self.options.counter) if chunks is None else chunks
         self.replaced += before is not None
         self.chunks += len(chunks)
+        self._count(source_id, replaced=int(before is not None), chunks=len(chunks))
         if self.dry_run:
             self.samples += chunks[: max(MOST_SAMPLES - len(self.samples), 0)][:2]
             return
@@ -299,6 +308,7 @@ class _IngestRun:
             plan = self.held.plan(spec.id, self.seen.get(spec.id, {}), gave_any=gave_any, allow_empty=allow_empty)
             self.kept += plan.kept
             self.removed += len(plan.removed)
+            self._count(spec.id, removed=len(plan.removed))
             for key in () if self.dry_run else plan.removed:
                 self.sink.delete(spec.id, *key)
                 self.uncommitted += 1
@@ -329,8 +339,11 @@ class _IngestRun:
         refused = tuple(RefusedDocument(*refusal) for refusal in getattr(self.sink, "refusals", ()))
         for document in refused:
             key = (document.document_id, document.version)
-            self.chunks -= self.written.get((document.source_id, *key), 0)
-            self.replaced -= key in self.before.get(document.source_id, {})
+            chunks = self.written.get((document.source_id, *key), 0)
+            replaced = key in self.before.get(document.source_id, {})
+            self.chunks -= chunks
+            self.replaced -= replaced
+            self._count(document.source_id, refused=1, chunks=-chunks, replaced=-replaced)
         return IngestReport(
             files=files,
             documents=self.documents,
@@ -344,9 +357,16 @@ class _IngestRun:
             kept=tuple(self.kept),
             cut_by=dict(self.cut_by),
             samples=tuple(self.samples),
+            sources={source_id: dict(counts) for source_id, counts in sorted(self.counts.items())},
+            shared=frozenset(path for (_, path), number in self.given.items() if number > 1),
             elapsed_s=elapsed_s,
             dry_run=self.dry_run,
         )
+
+    def _count(self, source_id: str, **numbers: int) -> None:
+        counts = self.counts.setdefault(source_id, Counter())
+        for name, number in numbers.items():
+            counts[name] += number
 
     def _untyped(self) -> Iterator[Notice]:
         for (source_id, code, reason), count in sorted(self.untyped.items(), key=lambda entry: entry[0][0]):

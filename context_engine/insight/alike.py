@@ -8,7 +8,7 @@ data cleaning, ICDE 2006).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from math import ceil
 from typing import TypeVar
 
@@ -38,6 +38,30 @@ def alike_pairs(sets: Sequence[frozenset[T]], share: float, *, least: int = 1) -
                 yield min(index, other), max(index, other)
         for member in prefix:
             holders[member].append(index)
+
+
+def pairs_with(
+    sets: Sequence[frozenset[T]], some: Collection[int], share: float, *, least: int = 1
+) -> Iterator[tuple[int, int]]:
+    """Yield those pairs of `alike_pairs` in which one of some sets is; the others are not compared with each other.
+
+    Args:
+        some: indices of `sets`.
+        share, least: see `alike_pairs`.
+    """
+    holders: defaultdict[T, list[int]] = defaultdict(list)
+    wanted = {member for index in some for member in sets[index]}
+    for index, members in enumerate(sets):
+        for member in members & wanted:
+            holders[member].append(index)
+    for index in some:
+        members = sets[index]
+        needed = max(ceil(share * len(members) - 1e-9), least)
+        rarest = sorted(members, key=lambda member: len(holders[member]))[: max(len(members) - needed + 1, 0)]
+        for other in {other for member in rarest for other in holders[member]} - {index}:
+            enough = max(needed, ceil(share * len(sets[other]) - 1e-9))
+            if len(members & sets[other]) >= enough and (index < other or other not in some):
+                yield min(index, other), max(index, other)
 
 
 def _rarest_first(item: tuple[Hashable, int]) -> tuple[int, str]:

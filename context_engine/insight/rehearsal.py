@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from context_engine.core.models import RankedChunk, SearchResult
+from context_engine.core.models import Chunk, SearchResult
 from context_engine.core.text import content_sha256
 
 
@@ -50,39 +49,47 @@ class RehearsedAnswer(NamedTuple):
     gained: tuple[AnswerText, ...]
 
 
+class ShownAnswer(NamedTuple):
+    """What an answer showed: its decision, and its texts in their order."""
+
+    decision: str
+    texts: tuple[AnswerText, ...]
+
+
+def shown_answer(result: SearchResult) -> ShownAnswer:
+    """Return what a result shows."""
+    return ShownAnswer(
+        str(result.decision), tuple(answer_text(chunk.source_id, chunk.chunk) for chunk in result.chunks)
+    )
+
+
+def answer_text(source_id: str, chunk: Chunk) -> AnswerText:
+    """Return a chunk as a text of an answer."""
+    sha256 = content_sha256(chunk.content)
+    return AnswerText(source_id, chunk.chunk_id, chunk.document_id, chunk.document_version, sha256)
+
+
 def rehearsed(today: SearchResult, draft: SearchResult) -> RehearsedAnswer:
     """Compare the answers to one question."""
-    shown, planned = _shown(today.chunks), _shown(draft.chunks)
-    words, words_planned = [text.sha256 for text in shown], [text.sha256 for text in planned]
-    lost = tuple(text for text in shown if text.sha256 not in words_planned)
-    gained = tuple(text for text in planned if text.sha256 not in words)
-    decisions = (str(today.decision), str(draft.decision))
-    return RehearsedAnswer(_change(today, draft, lost, gained), decisions, lost, gained)
+    answer = compared(shown_answer(today), shown_answer(draft))
+    if answer.change is AnswerChange.SAME and _published(today) != _published(draft):
+        return answer._replace(change=AnswerChange.SCORES)
+    return answer
 
 
-def _change(
-    today: SearchResult, draft: SearchResult, lost: Sequence[AnswerText], gained: Sequence[AnswerText]
-) -> AnswerChange:
-    if today.decision is not draft.decision:
-        return AnswerChange.DECISION
-    if lost or gained:
-        return AnswerChange.LOST if lost else AnswerChange.GAINED
-    if [chunk.content for chunk in today.chunks] != [chunk.content for chunk in draft.chunks]:
-        return AnswerChange.ORDER
-    return AnswerChange.SAME if _published(today) == _published(draft) else AnswerChange.SCORES
-
-
-def _shown(chunks: Sequence[RankedChunk]) -> list[AnswerText]:
-    return [
-        AnswerText(
-            chunk.source_id,
-            chunk.chunk_id,
-            chunk.chunk.document_id,
-            chunk.chunk.document_version,
-            content_sha256(chunk.content),
-        )
-        for chunk in chunks
-    ]
+def compared(today: ShownAnswer, draft: ShownAnswer) -> RehearsedAnswer:
+    """Compare what two answers show, which does not tell their scores."""
+    words, words_planned = [text.sha256 for text in today.texts], [text.sha256 for text in draft.texts]
+    lost = tuple(text for text in today.texts if text.sha256 not in words_planned)
+    gained = tuple(text for text in draft.texts if text.sha256 not in words)
+    decisions = (today.decision, draft.decision)
+    if today.decision != draft.decision:
+        change = AnswerChange.DECISION
+    elif lost or gained:
+        change = AnswerChange.LOST if lost else AnswerChange.GAINED
+    else:
+        change = AnswerChange.SAME if words == words_planned else AnswerChange.ORDER
+    return RehearsedAnswer(change, decisions, lost, gained)
 
 
 def _published(result: SearchResult) -> list[tuple[object, ...]]:

@@ -200,6 +200,7 @@ _OF_STEP: Final[Mapping[ComparisonStep, ChangeCode]] = {
     ComparisonStep.FILTER: "weaker_removed",
     ComparisonStep.RERANK: "reranked",
     ComparisonStep.EXACT_MATCH: "exact_match",
+    ComparisonStep.RECENCY: "newer",
     ComparisonStep.AUTHORITY: "authority",
     ComparisonStep.LIMITS: "limits",
 }
@@ -270,6 +271,8 @@ def _of_ranking(change: ChunkChange, code: ChangeCode) -> str:
     if code == "exact_match":
         what = "it has" if rising else "others have"
         return f"{what} the phrase or code that the question names"
+    if code == "newer":
+        return "it is newer than others of about the same relevance" if rising else "newer texts stand above it"
     if code == "authority":
         side = "its authority tier outranks" if rising else "outranked by a higher authority tier:"
         return f"{side} {others}" if others else "the authority boosts of others changed their order"

@@ -35,6 +35,9 @@ DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _DATA_HOMES: Final = ("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 ID_FILE: Final = ".context-engine-id"
 RECORD: Final = "configuration.json"
+JOBS: Final = "jobs"
+"""The folder of the jobs below a data folder."""
+
 _ID_TEXT: Final = "# This id finds the knowledge base of these manifests again when their folder is moved.\n"
 _MOST_NAME: Final = 40
 _MOST_BYTES: Final = 100_000

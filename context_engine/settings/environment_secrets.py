@@ -1,7 +1,9 @@
-"""Secrets from the environment: API token, addresses of ledger and cache, signing keys, pseudonym and cache keys."""
+"""Secrets from the environment: API token, addresses of ledger and cache, keys of signatures, pseudonyms and cache."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -181,3 +183,35 @@ def read_shared_cache(env: Mapping[str, str], folder: Path) -> SharedCache | Non
         raise ConfigError(problem, key=CACHE_KEY)
     keep_secret(key)
     return SharedCache(url, key.encode())
+
+
+WEBHOOK_KEY: Final = f"{PREFIX}WEBHOOK_KEY"
+_WEBHOOK_PREFIX: Final = "whsec_"
+_WEBHOOK_BYTES: Final = range(24, 65)
+
+
+def read_webhook_key(env: Mapping[str, str], folder: Path) -> bytes | None:
+    """Return the key that signs events for a web hook; None if unset.
+
+    Args:
+        env: `CONTEXT_ENGINE_WEBHOOK_KEY` holds 24 to 64 bytes in base64, with or without `whsec_` before them as in
+            Standard Webhooks, or `${file:/run/secrets/NAME}`.
+        folder: relative paths of files start here.
+
+    Raises:
+        ConfigError: it has another form, or its file cannot be read.
+    """
+    written = _read(WEBHOOK_KEY, env, folder)
+    if written is None:
+        return None
+    keep_secret(written)
+    encoded = written.removeprefix(_WEBHOOK_PREFIX)
+    keep_secret(encoded)
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) not in _WEBHOOK_BYTES:
+        problem = "must be 24 to 64 random bytes in base64, e.g. of 'openssl rand -base64 32'"
+        raise ConfigError(problem, key=WEBHOOK_KEY)
+    return key

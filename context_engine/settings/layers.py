@@ -154,7 +154,7 @@ def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> st
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 
-_KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY")
+_KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY", "WEBHOOK_KEY")
 _RESERVED: Final = frozenset((*_KEYS, "AUDIT_LEDGER", "CACHE_URL", "CONFIG_DIR", "DATA_DIR", "STAGE"))
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest, SearchSettings
 from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.settings.experiments import Experiments
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, misplaced, with_layer
 from context_engine.settings.messages import unknown_key
 
@@ -134,6 +135,7 @@ class SettingsResolver:
     ) -> None:
         self._environment, self._seeds, self._files = environment, seeds, files
         self._personas, self._pipeline, self._domain_files = personas, pipeline, domain_files
+        self._experiments: Experiments | None = None
         self._cache: dict[tuple[str | None, str | None], tuple[Mapping[str, Any] | None, EffectiveSettings]] = {}
 
     @property
@@ -157,13 +159,16 @@ class SettingsResolver:
         )
 
     def resolve(self, domain: DomainSpec | None, request: SearchRequest) -> EffectiveSettings:
-        """Return the settings for one search.
+        """Return the settings for one search; a call may shorten the lifetimes of the cache, but not lengthen them.
 
         Raises:
-            InvalidRequest: an unknown option or persona, or a value out of range.
+            InvalidRequest: an unknown option or persona, a value out of range, or a longer lifetime.
             ConfigError: unusable settings of the domain or persona.
         """
-        return with_layer(self.base(domain, request.persona), call_layer(request.call_settings))
+        base = with_layer(self.base(domain, request.persona), self._running_experiments().layer(request))
+        call = call_layer(request.call_settings)
+        _check_lifetimes(base, call)
+        return with_layer(base, call)
 
     def base(self, domain: DomainSpec | None = None, persona: str | None = None) -> EffectiveSettings:
         """Return the settings without a call's own options.
@@ -182,6 +187,21 @@ class SettingsResolver:
             self._cache.clear()
         self._cache[key] = (given, settings)
         return settings
+
+    def check_experiments(self) -> None:
+        """Read the settings of every experiment.
+
+        Raises:
+            ConfigError: an arm has a setting that a search cannot have, or a value out of range.
+        """
+        self._running_experiments()
+
+    def _running_experiments(self) -> Experiments:
+        if self._experiments is None:
+            base = self.base()
+            origin = base.origins.get("experiments", "default")
+            self._experiments = Experiments(base.values.experiments, origin)
+        return self._experiments
 
     def _merged(self, domain: DomainSpec | None, persona: str | None) -> EffectiveSettings:
         return effective_settings(
@@ -207,3 +227,22 @@ class SettingsResolver:
         return config_layer(
             domain.settings, origin, file=file or f"domain {domain.domain}", key="settings", model=DomainSettings
         )
+
+
+_ONLY_SHORTER: Final = ("cache_ttl_s", "cache_unversioned_ttl_s")
+
+
+def _check_lifetimes(base: EffectiveSettings, call: Layer) -> None:
+    """Refuse a call that would keep answers for longer than the configuration allows.
+
+    Raises:
+        InvalidRequest: it would.
+    """
+    for key in _ONLY_SHORTER:
+        longest = getattr(base.values, key)
+        if key in call and call[key].value > longest:
+            raise InvalidRequest(
+                f"option {key!r}: a call may shorten the lifetime that is configured ({longest:g} s, from "
+                f"{base.origins.get(key, 'default')}), not lengthen it: set it in rag-pipeline.json, for the persona "
+                "or for the domain"
+            )

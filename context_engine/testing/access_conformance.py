@@ -36,7 +36,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.protocols import Fetchable, Sink, Source
+from context_engine.core.protocols import Fetchable, Sink, Source, Versioned
 from context_engine.errors import ContextEngineError
 from context_engine.testing.noninterference import (
     AccessCertificate,
@@ -51,6 +51,7 @@ from context_engine.testing.noninterference import (
 )
 
 RulesOf = Callable[[str], str]
+_VERSION_S: Final = 10.0
 
 _OPEN: Final = (
     "Hotels: the limit is 200 a night. Claims above the limit need approval by the head of the desk.",
@@ -75,6 +76,7 @@ class AccessContract:
     Attributes:
         access_domain: has three sources: one open to all, one for raised documents only, one with an access rule.
         changes, questions: size of the certificate.
+        compares_versions: whether versions are compared; False if a sink writes more than the documents it is given.
     """
 
     access_domain: ClassVar[DomainSpec] = DomainSpec(
@@ -82,6 +84,7 @@ class AccessContract:
     )
     changes: ClassVar[int] = 60
     questions: ClassVar[int] = 20
+    compares_versions: ClassVar[bool] = True
 
     def open_sink(self, specs: Sequence[SourceSpec], rules_of: RulesOf) -> AbstractContextManager[Sink]:
         """Return the sink of some sources in the test's place; a test opens it several times.
@@ -126,6 +129,16 @@ class AccessContract:
         assert self._fetched(_BOARD_SOURCE, cleared, "falcon") == [], "the role is missing"
         assert self._fetched(_BOARD_SOURCE, self._insider, "falcon") == ["falcon"]
 
+    def test_its_version_is_new_after_what_a_caller_may_read_has_changed_and_only_then(self) -> None:
+        self._write()
+        before = self._versions()
+        self._put(_OPEN_SOURCE.id, "open-0", Chunk(content="The limit of a desk is nine million."))
+        opened = self._versions()
+        self._put(_BOARD_SOURCE.id, "falcon", Chunk(content=f"{_HIDDEN} Closed."))
+        closed = self._versions()
+        assert [old != new for old, new in zip(before, opened, strict=True)] == [True, True, True]
+        assert [old != new for old, new in zip(opened, closed, strict=True)] == [False, True, True]
+
     def test_unreadable_documents_change_no_answer(self) -> None:
         for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
             certificate = self._certificate(principal)
@@ -153,6 +166,25 @@ class AccessContract:
             sink.put(_OPEN_SOURCE.id, "raised", "", "1", [raised])
             sink.put(_BOARD_SOURCE.id, "falcon", "", "1", [Chunk(content=_HIDDEN)])
             sink.commit()
+
+    def _put(self, source_id: str, document_id: str, chunk: Chunk) -> None:
+        with self.open_sink(self.access_domain.sources, self._policy.rules_of) as sink:
+            sink.put(source_id, document_id, "", "2", [chunk])
+            sink.commit()
+
+    def _versions(self) -> list[str]:
+        """Return the version that nobody, the board, and a caller without a scope see."""
+        source = self._source(_OPEN_SOURCE)
+        scopes = [self._policy.decide(who, self.access_domain).scope for who in (NOBODY, self._insider)]
+        versions = [self._version_of(source, scope) for scope in (*scopes, None)]
+        source.close()
+        if not all(versions):
+            raise SkipTest("cannot tell its version")
+        return versions
+
+    def _version_of(self, source: Source, access: AccessScope | None) -> str:
+        known = next((of for of in (source, getattr(source, "store", None)) if isinstance(of, Versioned)), None)
+        return known.version(access, _VERSION_S) if known is not None and self.compares_versions else ""
 
     def _found(self, spec: SourceSpec, principal: Principal) -> list[str | None]:
         source = self._source(spec)
@@ -232,8 +264,9 @@ class _SourceTrial:
     def _answer_of(self, spec: SourceSpec, query: SourceQuery) -> Any:
         if spec.id not in self._open:
             self._open[spec.id] = self._contract.open_source(spec, self._policy.rules_of)
+        source = self._open[spec.id]
         try:
-            return _published(self._open[spec.id].search(query))
+            return {**_published(source.search(query)), "version": self._contract._version_of(source, query.access)}
         except ContextEngineError as error:
             return {"error": type(error).__name__, "message": str(error)}
 

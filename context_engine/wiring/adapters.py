@@ -20,6 +20,7 @@ CHAT_MODELS: Final = "context_engine.chat_models"
 ENTAILMENT: Final = "context_engine.entailment"
 MASKERS: Final = "context_engine.maskers"
 ACCESS_POLICIES: Final = "context_engine.access_policies"
+EVENT_SINKS: Final = "context_engine.event_sinks"
 GROUPS: Final = {
     SOURCES: "adapter",
     RERANKERS: "reranker",
@@ -29,6 +30,7 @@ GROUPS: Final = {
     ENTAILMENT: "entailment model",
     MASKERS: "masker",
     ACCESS_POLICIES: "access policy",
+    EVENT_SINKS: "event sink",
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 BUILT_IN: Final = (
@@ -53,6 +55,8 @@ BUILT_IN: Final = (
     EntryPoint("openai", "context_engine.adapters.chat_models.openai:open_openai", CHAT_MODELS),
     EntryPoint("anthropic", "context_engine.adapters.chat_models.anthropic:open_anthropic", CHAT_MODELS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
+    EntryPoint("file", "context_engine.adapters.events.file:open_file", EVENT_SINKS),
+    EntryPoint("webhook", "context_engine.adapters.events.webhook:open_webhook", EVENT_SINKS),
 )
 """This package's own adapters. They need no metadata, because a Dify plugin carries only some of them."""
 

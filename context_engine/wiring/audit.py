@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from context_engine.core.engine import SystemClock, TimeSortedIds
 from context_engine.core.models import AuditSettings
-from context_engine.errors import ConfigError, MissingExtra
+from context_engine.errors import AuditError, ConfigError, MissingExtra
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
 from context_engine.wiring.audit_writers import shared_writer
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from context_engine.wiring.setup import Setup
 
 
+logger = logging.getLogger(__name__)
 AuditMode = Literal["off", "best_effort", "required"]
 _SCHEMES: Final = ("postgresql", "postgres")
 _FILE: Final = ("audit", "ledger.db")
@@ -165,6 +167,20 @@ def open_ledger(
 
     origin = setup.resolver.base().values.audit_origin if keyring is None else keyring.current.name
     return Ledger.open(place.url, origin=origin, keyring=keyring, clock=clock or SystemClock(), create=create)
+
+
+def caller_pseudonym(setup: Setup, data_dir: str | Path | None, name: str) -> str:
+    """Return the pseudonym of a caller in the ledger; "" without a name or a ledger that can be read."""
+    if not name or audit_mode(setup) == "off":
+        return ""
+    from context_engine.audit.review.stored import ledger_pseudonyms
+
+    try:
+        with open_ledger(setup, data_dir, create=False) as ledger:
+            return ledger_pseudonyms(ledger)[0].of_caller(name)
+    except AuditError as error:
+        logger.info("the pseudonym of the caller is not known: %s", error)
+        return ""
 
 
 def open_recorder(

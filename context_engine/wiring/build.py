@@ -8,7 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.concurrency.awaiting import awaited
@@ -36,6 +37,7 @@ from context_engine.wiring.setup import Setup, load_setup
 from context_engine.wiring.tracing import open_tracer
 
 logger = logging.getLogger(__name__)
+NO_FOLDERS: Final[Mapping[str, Path]] = MappingProxyType({})
 
 
 def build_engine(
@@ -56,6 +58,7 @@ def build_engine(
     recorded: bool = True,
     access: AccessPolicy | None = None,
     tracer: Tracer | None = None,
+    folders: Mapping[str, Path] = NO_FOLDERS,
 ) -> Engine:
     """Return an engine over the configured domains; sources are opened on their first use.
 
@@ -70,6 +73,7 @@ def build_engine(
         recorded: False records nothing, shows nothing in a trace and keeps nothing in a cache, for trials whose results
             reach nobody.
         tracer: used instead of that of the settings.
+        folders: data folders of sources that do not use the common one, by source id.
 
     Raises:
         ConfigError: an unusable configuration, or a reranker or extra that is not installed.
@@ -85,7 +89,7 @@ def build_engine(
         recorder = open_recorder(loaded, data_dir, clock=clock)
     return Engine(
         loaded.registry,
-        SourceOpener(loaded, factories, clock, data_dir, models.embedder).open,
+        SourceOpener(loaded, factories, clock, data_dir, models.embedder, folders).open,
         resolve=choice.resolve,
         reranker=choice.reranker,
         rerankers=choice.named,
@@ -96,7 +100,7 @@ def build_engine(
         access=loaded.access,
         mask=loaded.mask(),
         tracer=(tracer or open_tracer(loaded)) if recorded else None,
-        cache=open_result_cache(loaded, clock) if recorded else None,
+        cache=open_result_cache(loaded, clock, data_dir) if recorded else None,
     )
 
 
@@ -133,6 +137,7 @@ class SourceOpener:
     clock: Clock
     data_dir: str | Path | None
     embedder: Callable[[], Embedder | None]
+    folders: Mapping[str, Path] = field(default_factory=dict)
     kept: dict[Hashable, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -145,18 +150,23 @@ class SourceOpener:
         """
         file = self.setup.registry.files.get(domain.domain)
         try:
-            source: Source = awaited(self.factories[spec.adapter]()(spec, self.context(domain)))
+            own = self.folders.get(spec.id)
+            source: Source = awaited(self.factories[spec.adapter]()(spec, self.context(domain, own)))
             return source
         except ConfigError as error:
             if error.file is not None or file is None:
                 raise
             raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
 
-    def context(self, domain: DomainSpec) -> SourceContext:
-        """Return the services that the adapters of a domain may use."""
+    def context(self, domain: DomainSpec, folder: Path | None = None) -> SourceContext:
+        """Return the services that the adapters of a domain may use.
+
+        Args:
+            folder: the data folder; None: the common one.
+        """
         return SourceContext(
             domain=domain.domain,
-            data_dir=self._data_folder,
+            data_dir=self._data_folder if folder is None else lambda: folder,
             connection=self.setup.config.connections.get,
             clock=self.clock,
             shared=self.shared,

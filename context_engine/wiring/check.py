@@ -26,11 +26,13 @@ from context_engine.settings.environment_secrets import read_api_token, read_ses
 from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
+from context_engine.settings.resolver import SettingsResolver
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
+from context_engine.wiring.events import check_events
 from context_engine.wiring.models import Models, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.setup import Setup, configured_policy
@@ -96,6 +98,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     resolver = config.resolver(registry.files)
     setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
     findings += (recording := _of_audit(setup))
+    findings += _of_events(setup)
     findings += _of_service(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
@@ -159,6 +162,14 @@ def _of_audit(setup: Setup) -> list[_BlockingProblem]:
     return []
 
 
+def _of_events(setup: Setup) -> Iterator[_BlockingProblem]:
+    """Yield why events go nowhere; searches still work."""
+    try:
+        check_events(setup)
+    except ConfigError as error:
+        yield _BlockingProblem(error, ())
+
+
 def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
     """Yield why a service would refuse to start; searches elsewhere still work."""
     oidc, connection = setup.config.principals.oidc, setup.config.connections.get
@@ -181,6 +192,7 @@ def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield problems of the settings of each domain, and of each persona on top of them."""
     resolver = config.resolver(registry.files)
+    yield from _of_experiments(resolver, registry)
     for name, domain in registry.domains.items():
         try:
             base = resolver.base(domain)
@@ -203,6 +215,20 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
             unknown = unknown_reranker(settings)
             if unknown is not None:
                 yield _BlockingProblem(unknown, ())
+
+
+def _of_experiments(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
+    """Yield experiments whose settings cannot be used, and those of a domain that is not registered."""
+    base = resolver.base()
+    try:
+        resolver.check_experiments()
+    except ConfigError as error:
+        yield _BlockingProblem(error)
+    for name, experiment in base.values.experiments.items():
+        if experiment.domain not in registry.names:
+            problem = f"there is no domain {experiment.domain!r}.{nearest(experiment.domain, registry.names)}"
+            key = f"experiments.{name}.domain"
+            yield _BlockingProblem(ConfigError(problem, file=base.origins.get("experiments"), key=key), ())
 
 
 def _of_cost(settings: EffectiveSettings) -> Iterator[_BlockingProblem]:
@@ -288,7 +314,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     used |= set() if oidc is None else {oidc.jwks, *([oidc.sign_in.connection] if oidc.sign_in else [])}
     used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
-    used |= {*_named(values.chat_model_options), *_named(values.entailment_options)}
+    used |= {*_named(values.chat_model_options), *_named(values.entailment_options), *_named(values.event_sinks)}
     if not registry.problems:
         for name in config.connections.names:
             if name not in used:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from context_engine.core.models import DomainSpec
-from context_engine.core.protocols import AccessProvable
+from context_engine.core.protocols import AccessProvable, Rehearsable
 from context_engine.errors import ConfigError
 from context_engine.settings.files import read_yaml
 from context_engine.wiring.build import source_opener
@@ -56,6 +56,8 @@ def draft_setup(
 def copied_data(setup: Setup, domain: DomainSpec, data_dir: Path) -> Iterator[Path]:
     """Yield a folder with a copy of the stores of a domain, which is removed afterwards.
 
+    A store is copied with its index if it can be: a change to the copy then does what it would do to the store.
+
     Raises:
         ConfigError: a store cannot be copied.
         SourceError, StoreError: it cannot be read.
@@ -64,7 +66,10 @@ def copied_data(setup: Setup, domain: DomainSpec, data_dir: Path) -> Iterator[Pa
     with TemporaryDirectory(prefix="context-engine-draft-data-") as folder:
         for spec in {spec.adapter: spec for spec in domain.sources}.values():
             with opened_store(opener, domain, spec, AccessProvable) as store:
-                store.copy_to(Path(folder))
+                if isinstance(store, Rehearsable):
+                    store.copy_with_index_to(Path(folder))
+                else:
+                    store.copy_to(Path(folder))
         yield Path(folder)
 
 

@@ -1,12 +1,12 @@
 """Does the check of an answer's sentences let a false sentence pass, and does it let a faithful paraphrase pass?
 
-    python tests/benchmarks/bench_check.py [--corpus corpus.jsonl] [--count 2000] [--show 0] [--half development]
+    python tests/benchmarks/bench_check.py [--corpus corpus.jsonl] [--count 2000] [--seed 20] [--show 0]
 
 True sentences of the demo bank and of a folder's passages are corrupted in one thing each (`check_corruptions.py`), or
 said otherwise by rules that keep their meaning (`check_paraphrases.py`); `paraphrases.jsonl` has paraphrases written by
-hand over the demo bank. A false sentence should not pass as supported, a paraphrase should. Half of the cases, by seed,
-are for development; the other half is held. The baseline passes a sentence if its passages hold .8 of its words. A
-quarter of the false sentences come with the true sentence as a quote.
+hand over the demo bank. A false sentence should not pass as supported, a paraphrase should. Half of the cases, by a
+draw, are for development (`--half` names the half that `--show` prints); the other half is held. The baseline passes a
+sentence if its passages hold .8 of its words. A quarter of the false sentences come with the true sentence as a quote.
 """
 
 from __future__ import annotations
@@ -51,24 +51,25 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--corpus", type=Path, help="corpus.jsonl of a collection of passages")
     options.add_argument("--count", type=int, default=2000)
+    options.add_argument("--seed", type=int, default=20, help="of the corruptions; the paraphrases stay the same")
     options.add_argument("--show", type=int, default=0, help="wrong verdicts to print, of each kind")
     options.add_argument("--half", choices=HALVES, default=HALVES[0], help="half whose wrong verdicts are printed")
     given = options.parse_args()
     bank = demo_passages()
     pools = [bank, *([collection_passages(given.corpus)] if given.corpus else [])]
-    false, excluded = corrupted(pools, given.count)
+    false, excluded = corrupted(pools, given.count, given.seed)
     true = [*paraphrased(pools, given.count), *written(bank)]
     print(f"{len(false)} false sentences, {sum(excluded.values())} excluded as still supported: {dict(excluded)}")
-    worded = corrupted_paraphrases(true)
+    worded = corrupted_paraphrases(true, given.seed + 3)
     print(f"{len(true)} faithful paraphrases, {len(worded)} false ones")
     for title, passes in (("baseline: .8 of the words", by_words), ("check", by_check())):
         report(title, [*false, *true], passes, given)
         report(f"{title}, false paraphrases", worded, passes, given)
 
 
-def corrupted(pools: Sequence[Sequence[Passage]], count: int) -> tuple[list[Case], Counter[str]]:
+def corrupted(pools: Sequence[Sequence[Passage]], count: int, seed: int) -> tuple[list[Case], Counter[str]]:
     """Return false sentences, the kinds and the pools in turn, and the number excluded of each kind."""
-    rng = random.Random(20)
+    rng = random.Random(seed)
     cases: list[Case] = []
     excluded: Counter[str] = Counter()
     lanes = [(pool, drawn(pool, rng)) for pool in pools]
@@ -147,9 +148,9 @@ def written(bank: Iterable[Passage]) -> list[Case]:
     ]
 
 
-def corrupted_paraphrases(true: Iterable[Case]) -> list[Case]:
+def corrupted_paraphrases(true: Iterable[Case], seed: int) -> list[Case]:
     """Return the paraphrases, each corrupted in one thing of six kinds drawn; those to which none applies left out."""
-    rng = random.Random(23)
+    rng = random.Random(seed)
     cases: list[Case] = []
     for case in true:
         for kind in rng.sample(list(CORRUPTIONS), 6):

@@ -83,6 +83,9 @@ class PlainSource:
             filter_fields=tuple(sorted({name for chunk in held("fields") for name in chunk.metadata})),
         )
 
+    def version(self, access, timeout_s) -> str:
+        return repr([(source, chunk.to_dict()) for source, chunk in self.base.readable(access, but_for="version")])
+
     def near(self, scored, all_chunks):
         """An approximate search: of two cells, of long texts and of short ones, it looks at one."""
         middle = sum(len(chunk.content) for chunk in all_chunks) / max(len(all_chunks), 1)
@@ -136,6 +139,7 @@ class TestPlainBase(PlainContract):
         ("fields", r"filter_fields"),
         ("cut", r"cut"),
         ("notes", r"notes"),
+        ("version", r"version"),
     ],
 )
 def test_a_leak_is_found(leak, shows_at):

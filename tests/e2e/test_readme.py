@@ -19,6 +19,7 @@ OTHERWISE_TESTED = {
     "cache.md",
     "chat-models.md",
     "deployment.md",
+    "events.md",
     "integrations.md",
     "mcp.md",
     "observability.md",

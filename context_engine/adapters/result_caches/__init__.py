@@ -1,5 +1,6 @@
 """Stores of the cache of answers: in this process, and in Redis for several processes."""
 
+from context_engine.adapters.result_caches.erasable import ErasableCache
 from context_engine.adapters.result_caches.memory import MemoryCache, TieredCache
 
-__all__ = ["MemoryCache", "TieredCache"]
+__all__ = ["ErasableCache", "MemoryCache", "TieredCache"]

@@ -41,6 +41,7 @@ _MOST_CONNECTIONS: Final = 256
 _MOST_BYTES: Final = 2 * 2**20  # of a sealed value
 _MOST_PLAIN: Final = 64 * 2**20
 _LEVEL: Final = 1
+_AT_ONCE: Final = 1000  # names that one call looks at
 _NONCE_BYTES: Final = 12
 _PREFIX: Final = "context-engine:answer:"
 _NO_ADDRESS: Final = "is not a valid address: write redis://USER:PASSWORD@HOST:PORT/DB"
@@ -60,6 +61,9 @@ class RedisCache:
     def __init__(
         self, client: Redis, secret: bytes, clock: Clock, *, namespace: str = "", timeout_s: float = _TIMEOUT_S
     ) -> None:
+        from redis import RedisError
+
+        self._failure = RedisError
         self._client, self._clock, self._timeout_s = client, clock, timeout_s
         self._seal = _Seal(secret, namespace)
         self._caller = DeadlineCaller("Redis", "cache", clock.monotonic, StoreError)
@@ -86,6 +90,17 @@ class RedisCache:
         sealed = self._seal.sealed(name, _packed(kept))
         if seconds > 0 and len(sealed) <= _MOST_BYTES:
             self._called(lambda: self._client.set(name, sealed, px=max(1, int(seconds * 1000))))
+
+    def drop(self) -> int:
+        """Delete all answers of this database, also those of other processes, and return their number.
+
+        Raises:
+            StoreError: Redis failed or refused.
+        """
+        try:
+            return sum(int(self._client.unlink(name)) for name in self._client.scan_iter(f"{_PREFIX}*", _AT_ONCE))
+        except (self._failure, OSError) as error:
+            raise StoreError(f"the answers kept in Redis could not be deleted ({type(error).__name__})") from None
 
     def close(self) -> None:
         """Close the connections; a later call opens others."""

@@ -40,6 +40,7 @@ _COMMANDS: Final = {
     "eval": ("eval:eval_", "Measure retrieval: run, compare, gate, judge, tune, scope."),
     "ingest": ("ingest:ingest", "Cut documents into chunks; write them to the base or to Dify."),
     "init": ("config:init", "Write a commented configuration and sample documents."),
+    "job": ("job:job", "Work over many documents, with a memory and a budget."),
     "kb": ("kb:kb", "Look after the embedded knowledge base."),
     "mcp": ("serve:mcp", "Serve search tools to an assistant over MCP (stdin, stdout)."),
     "plugin": ("plugin:plugin", "Check, pack and set up the Dify plugin."),

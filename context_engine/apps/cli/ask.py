@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,15 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, show
-from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_acting, with_location
+from context_engine.apps.cli.context import (
+    CliContext,
+    ConfigLocation,
+    only_domain,
+    open_context,
+    with_acting,
+    with_location,
+)
+from context_engine.apps.cli.job.context import caller_of
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.places import Places
@@ -23,7 +32,12 @@ from context_engine.apps.web.naming import document_name, heading, location
 if TYPE_CHECKING:
     from context_engine.answer.composed import Answer
     from context_engine.answer.values import Sentence
-    from context_engine.core.models import RankedChunk
+    from context_engine.core.models import RankedChunk, SearchRequest
+    from context_engine.jobs.owned import OwnedJobs
+    from context_engine.service.deployment import Deployment
+
+_MOST_ROUNDS: Final = 20
+"""As `gathering.MOST_ROUNDS`, which a help text need not wait for."""
 
 _NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
 _VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
@@ -33,6 +47,8 @@ Examples:
   context-engine ask "May a desk trade before the NPA is approved?" -d NPA --as-of 2025-06-30
   context-engine ask "Who approves a new product?" -d NPA --json | jq '.sentences[].quotes'
   context-engine ask "Who approves a new product?" -d NPA --no-model
+  context-engine ask "Who signs, and how long are records kept?" -d NPA --workflow agentic
+  context-engine ask "Which limits exceed USD 5 million?" --job job-20260302-091500-3f9a1c
 """
 
 
@@ -45,6 +61,16 @@ Examples:
     type=click.Choice(["show", "mark", "withhold", "refuse"]),
     help="Treat sentences of a model that their passages do not support like this, if no looser than configured.",
 )
+@click.option(
+    "--workflow",
+    type=click.Choice(["simple", "agentic"]),
+    help="simple: one search. agentic: search again for parts of the question, for what passages cite, and for what is "
+    "missing. Default: as configured.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, _MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
+)
+@click.option("--job", "job_id", metavar="ID", help="Ask under the memory of this job, in its documents too.")
 @click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")
 @click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
 @click.option("--request-id", metavar="ID", help="Return your own id of this call in the answer.")
@@ -57,19 +83,19 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     passages. With one, each sentence is checked against the passages that it cites, and what they do not support is
     left out. Exit code: 0 answered, 3 answered but a source failed, 4 no answer, 2 usage or configuration, 1 failure.
     """
+    if options["job_id"] is not None and options["workflow"] == "agentic":
+        raise click.UsageError("a question of a job is asked with one search: leave --workflow or --job out")
     request_to = request_of(from_stdin() if question == "-" else question, {**options, **_NOT_OPTIONS})
-    context = open_context(location, domain=options["domain"], one_domain=True)
-    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
-    from context_engine.answer.answering import last_of
-    from context_engine.answer.asking import answerer_of
+    context = open_context(location, domain=options["domain"], one_domain=options["job_id"] is None)
     from context_engine.answer.contract import response_of
+    from context_engine.jobs.owned import OwnedJobs
     from context_engine.service.deployment import open_deployment
     from context_engine.wiring.audit_writers import close_writers
 
     with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
-        answerer = answerer_of(deployment, request, use_model=not options["no_model"], policy=options["unsupported"])
+        jobs = OwnedJobs(deployment, caller_of(context, location))
         with busy("Answering …", quiet=True):
-            answer = last_of(answerer.stream(request))
+            answer = _answer(deployment, jobs, context, request_to, options)
     if options["as_json"]:
         print_json(response_of(answer, demo=context.demo).model_dump_json())
     else:
@@ -78,6 +104,29 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
         note(f"warning: {sentence}", style="yellow")
     refused = answer.refusal is not None
     click.get_current_context().exit(NOT_ANSWERED if refused else outcome_code(answer.result))
+
+
+def _answer(
+    deployment: Deployment,
+    jobs: OwnedJobs,
+    context: CliContext,
+    request_to: Callable[..., SearchRequest],
+    options: dict[str, Any],
+) -> Answer:
+    """Return the answer, of a job if one is named."""
+    from context_engine.answer.answering import last_of
+    from context_engine.answer.asking import answerer_of
+    from context_engine.jobs.asking import workflow_finder
+
+    job_id, domain = options["job_id"], options["domain"]
+    name = only_domain(context.registry, domain) if job_id is None else domain or jobs.memory(job_id).domain
+    request = request_to(domain=name, principal=context.principal)
+    use_model, policy = not options["no_model"], options["unsupported"]
+    if job_id is not None:
+        return jobs.ask(job_id, request, use_model=use_model, policy=policy)
+    answerer = answerer_of(deployment, request, use_model=use_model, policy=policy)
+    find = workflow_finder(deployment, workflow=options["workflow"], rounds=options["rounds"])
+    return last_of(answerer.stream(request, find=find(request, answerer.writer)))
 
 
 def print_answer(console: Console, answer: Answer, places: Places) -> None:
@@ -98,6 +147,8 @@ def print_answer(console: Console, answer: Answer, places: Places) -> None:
         best = min((chunks[citation.source_id, key] for key in citation.chunk_ids), key=lambda chunk: chunk.rank)
         show(console, _passage(citation.label, best, places))
     console.print()
+    for line in _searches(answer):
+        show(console, line)
     for line in beside_the_answer(answer.result):
         show(console, line)
     show(console, _summary(answer))
@@ -125,6 +176,15 @@ def _passage(label: str, chunk: RankedChunk, places: Places) -> Text:
     first, *more = [Text(clean(name)) for name in names]
     parts = [*more, Text(clean(place), f"link {link}" if link else ""), tier_text(chunk.authority_tier)]
     return joined([Text(label, "dim").append(" ").append(first), *(part for part in parts if part.plain)])
+
+
+def _searches(answer: Answer) -> Iterator[Text]:
+    """Yield a line about each search of a workflow, and why it ended."""
+    if answer.gathering is None:
+        return
+    for number, searched in enumerate(answer.gathering.rounds, start=1):
+        yield Text(clean(f"search {number} ({searched.why}): {searched.query}"), "dim")
+    yield Text(clean(f"stopped: {answer.gathering.stopped.replace('_', ' ')}"), "dim")
 
 
 def _summary(answer: Answer) -> Text:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from context_engine.wiring.setup import Setup
 
 SCHEMA_VERSION: Final = 1
-_PARTS: Final = ("base", "ledger", "tokens")
+_PARTS: Final = ("base", "ledger", "tokens", "judgements")
 _FILE: Final = click.Path(path_type=Path)
 
 BACKUP: Final = """\b
@@ -34,7 +34,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def backup(location: ConfigLocation, target: Path, as_json: bool) -> None:
-    """Write the base, the ledger, the tokens and the configuration to one archive.
+    """Write the base, the ledger, the tokens, the judgements and the configuration to one archive.
 
     The service may run and documents may be ingested meanwhile: each part is a snapshot. The archive appears under its
     name when it is complete and has been read back; it never overwrites a file. In a folder it is named by the time.
@@ -91,7 +91,7 @@ def restore(
     config_to: Path | None,
     as_json: bool,
 ) -> None:
-    """Check an archive of 'backup', and put its base, ledger and tokens in place. Stop the service first.
+    """Check an archive of 'backup', and put its base, ledger, tokens and judgements in place. Stop the service first.
 
     Every file is compared with its digest. The base is upgraded, indexed and verified. The ledger is verified with the
     checkpoint and the head of the backup. Then all is moved to its place; nothing is ever overwritten or deleted.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.subscriptions import look_after_writing, print_changes
 from context_engine.apps.cli.console import error_line, note, out, print_json
 from context_engine.apps.cli.context import (
     CliContext,
@@ -23,7 +24,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
-from context_engine.apps.cli.ingest_report import next_commands, print_report
+from context_engine.apps.cli.ingest_report import keep_report, next_commands, print_report, remember_folder
 from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -173,13 +174,16 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
         report = _run(context, request, specs, sink)
     calibrations: list[DomainCalibration] = []
     if not request.dry_run:
+        written_to = [spec.id for spec in specs if request.source_id in (None, spec.id)]
         if all(map(in_embedded_base, specs)):
-            _remember_folder(context.base, request, specs)
+            remember_folder(context.base, request.path, written_to)
+        keep_report(context, report, domain=request.domain, adapter=request.to, source_ids=written_to)
         calibrations = _calibrate(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
     advice = [*sink_report.advice, *_write_ids(request, sink_report.dataset_ids)]
     sink_report = sink_report._replace(advice=advice)
+    looked = [] if request.dry_run else look_after_writing(context, [spec.id for spec in specs])
     embedder_use = models.embedder_use()
     commands = next_commands(report, request.arguments())
     if request.as_json:
@@ -190,12 +194,15 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
             published["embedder"] = embedder_use.to_dict()
         if calibrations:
             published["calibrations"] = [calibration.to_dict() for calibration in calibrations]
+        if looked:
+            published["subscriptions"] = [each.to_dict() for each in looked]
         print_json(published)
     else:
         print_report(out(), report, sink_report, commands)
         if embedder_use is not None:
             note(str(embedder_use))
         print_calibrations(calibrations)
+        print_changes(looked)
     complete = not report.errors and not report.refused and not sink_report.problems and not report.emptied
     return complete and (report.documents > 0 or not report.files)
 
@@ -311,17 +318,6 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
     except ContextEngineError as error:
         return [DomainCalibration(domain.domain, (), str(error))]
     return [result for result in results if result.domain == domain.domain or result.problem is not None]
-
-
-def _remember_folder(base: Path, request: IngestCommand, specs: Sequence[SourceSpec]) -> None:
-    """Record where the files are, for `search --open`."""
-    from context_engine.ingest.files import IngestedFolders
-
-    source_ids = [spec.id for spec in specs if request.source_id in (None, spec.id)]
-    try:
-        IngestedFolders(base).add(source_ids, request.path)
-    except OSError as error:
-        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
 
 
 def _run(context: CliContext, request: IngestCommand, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:

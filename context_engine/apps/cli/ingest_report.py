@@ -1,11 +1,11 @@
-"""The printed report of an `ingest` run, and the commands that finish its open points."""
+"""The report of an `ingest` run: printed with the commands that finish its open points, and kept."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from context_engine.apps.web.inert import clean
 from context_engine.core.models import NoticeCode
 
 if TYPE_CHECKING:
+    from context_engine.apps.cli.context import CliContext
     from context_engine.core.models import Notice
     from context_engine.core.protocols import SinkReport
     from context_engine.ingest.documents import CutBy
@@ -142,3 +143,30 @@ def _print_samples(console: Console, report: IngestReport) -> None:
         text = " ".join(chunk.content.split())
         text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
         show(console, Text(clean(f"  {chunk.chunk_id}"), "cyan").append(clean(f"  {text}"), ""))
+
+
+def remember_folder(base: Path, ingested: Path, source_ids: Sequence[str]) -> None:
+    """Record where the files of some sources are, for `search --open`."""
+    from context_engine.ingest.files import IngestedFolders
+
+    try:
+        IngestedFolders(base).add(source_ids, ingested)
+    except OSError as error:
+        note(f"'search --open' will not find these files: {error.strerror or error}", style="yellow")
+
+
+def keep_report(
+    context: CliContext, report: IngestReport, *, domain: str, adapter: str, source_ids: Sequence[str]
+) -> None:
+    """Keep the report for `kb stats` and the pages; the documents are written, so a failure is only noted."""
+    from context_engine.core.engine import SystemClock
+    from context_engine.ingest.kept_reports import KeptReports, kept_report
+    from context_engine.wiring.audit import caller_pseudonym
+
+    by = caller_pseudonym(context.setup, context.data_dir, context.principal.id)
+    at = SystemClock().now()
+    kept = kept_report(report, at=at, by=by, domain=domain, adapter=adapter, source_ids=source_ids)
+    try:
+        KeptReports(context.base).add(kept)
+    except OSError as error:
+        note(f"the report is not kept: {error.strerror or error}", style="yellow")

@@ -1,9 +1,10 @@
-"""Option types that several commands share: a moment, or a span of time that ends at one."""
+"""Option types: a moment, a span of time that ends at one, and an amount of money."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -49,3 +50,16 @@ class TimeSpan(_ParamType[timedelta | datetime]):
         if moment is None:
             self.fail(f"{value!r} is neither a time nor a day: write it as 90d, 12h or 2027-06-30", param, ctx)
         return moment
+
+
+class Amount(_ParamType[Decimal]):
+    """An amount of money, written 25 or 12.50."""
+
+    name = "amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Return the amount."""
+        try:
+            return Decimal(value)
+        except InvalidOperation:
+            self.fail(f"{value!r} is not an amount: write it as 12.50", param, ctx)

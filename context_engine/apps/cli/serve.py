@@ -231,7 +231,7 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
 @with_acting
 @with_location
 def mcp(location: ConfigLocation) -> None:
-    """Serve the tools search, fetch, explain and domains over the Model Context Protocol on stdin and stdout.
+    """Serve the tools of search, answers and jobs over the Model Context Protocol on stdin and stdout.
 
     Assistants start this program themselves. Every call is made as the principal that access.yaml assigns to the
     operating system's user. Without a configuration the tools search the demo bank. 'serve' offers the same tools over

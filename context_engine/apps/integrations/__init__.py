@@ -1,4 +1,5 @@
-"""Retrievers for other frameworks: LangChain, LlamaIndex and Haystack, each with the extra of its name.
+"""Adapters for other frameworks, each with the extra of its name.
 
-All ask the same `Knowledge`, an engine in this process or a server, and carry the same metadata.
+There are retrievers for LangChain, LlamaIndex and Haystack, and the agentic workflow as a graph of LangGraph. All
+retrievers ask the same `Knowledge`, an engine in this process or a server, and carry the same metadata.
 """

@@ -11,6 +11,7 @@ from context_engine.apps.mcp.answers import AnsweredSentence, CheckedAnswer, Cit
 from context_engine.apps.mcp.arguments import AnswerArguments
 from context_engine.apps.mcp.reply import Call, Reply, passage_id
 from context_engine.core.models import Caller
+from context_engine.jobs.asking import finder_of
 
 _CALLER: Final = Caller(app="mcp")
 
@@ -28,10 +29,17 @@ def answer(call: Call, asked: AnswerArguments) -> Reply:
         persona_key=asked.persona,
         filters=asked.filters,
         as_of=asked.as_of,
+        workflow=asked.workflow,
+        rounds=asked.rounds,
     )
     principal = call.caller.principal
     response = answer_question(
-        call.deployment, request, principal=principal, caller=_CALLER, request_id=call.request_id
+        call.deployment,
+        request,
+        principal=principal,
+        caller=_CALLER,
+        request_id=call.request_id,
+        finder=finder_of(call.deployment, request),
     )
     content = CheckedAnswer.model_validate(inert_values(_answered(response).model_dump(mode="json")))
     reply = Reply(content, _text(content))
@@ -76,6 +84,7 @@ def _answered(response: AnswerResponse) -> CheckedAnswer:
         domain=domain,
         notes=list(response.warnings),
         demo=response.demo,
+        searches=[] if response.workflow is None else [searched.query for searched in response.workflow.rounds],
     )
 
 
@@ -92,6 +101,7 @@ def _text(content: CheckedAnswer) -> str:
         f"{content.answer_id}, search_id {content.search_id}."
     )
     lines += [f"Note: {note}" for note in content.notes]
+    lines += [f"Searched: {query}" for query in content.searches]
     lines += ["", content.answer, ""]
     if content.withheld:
         lines.append(f"{content.withheld} sentences were not supported by their passages and are left out.")

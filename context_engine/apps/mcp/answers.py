@@ -97,6 +97,7 @@ class CheckedAnswer(_Answer):
     domain: str
     notes: list[str]
     demo: bool = Field(description="The documents are those of a fictitious bank.")
+    searches: list[str] = Field([], description="What an agentic workflow searched, in order; empty for one search.")
 
 
 class FetchedPlace(_Answer):

@@ -87,6 +87,14 @@ class AnswerArguments(_Arguments):
     as_of: Day | Nothing = Field(
         None, description="The day for which the answer must hold, such as 2025-06-30; default: today."
     )
+    workflow: Literal["simple", "agentic"] | Nothing = Field(
+        None,
+        description="`agentic` if the answer stands in several documents: it searches again for parts of the question "
+        "and for what passages cite. Usually omitted.",
+    )
+    rounds: Annotated[int, Field(strict=True, ge=1, le=20)] | Nothing = Field(
+        None, description="Most searches of the agentic workflow; usually omitted."
+    )
 
 
 class FetchArguments(_Arguments):
@@ -118,6 +126,48 @@ class ExplainArguments(_Arguments):
     search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
         description="`search_id` of an answer of `search`."
     )
+
+
+class FeedbackArguments(_Arguments):
+    """The judgement of a person."""
+
+    search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
+        description="`search_id` of the answer of `search` or `answer`."
+    )
+    thumb: Literal["up", "down"] = Field(description="up: it answers the question. down: it does not.")
+    id: Id | Nothing = Field(None, description="`id` of the result that is judged; default: the whole answer.")
+
+
+JobId = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
+
+
+class JobStartArguments(_Arguments):
+    """The job to start."""
+
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="What the job is about, in a few words."
+    )
+    domain: Name | Nothing = Field(
+        None, description="The domain of the job, from `domains`; may be omitted if there is only one."
+    )
+
+
+class JobAddArguments(_Arguments):
+    """The note to add to a job."""
+
+    job_id: JobId = Field(description="`job_id` of the job, from `job_start` or `job_show`.")
+    kind: Literal["constraint", "risk", "finding"] = Field(
+        description="constraint: a rule for all later work; risk: what may go wrong; finding: what was found."
+    )
+    note: Annotated[str, StringConstraints(min_length=1, max_length=5_000)] = Field(
+        description="The note, in one or two sentences."
+    )
+
+
+class JobShowArguments(_Arguments):
+    """The job to show."""
+
+    job_id: JobId | Nothing = Field(None, description="`job_id` of the job; omitted: your jobs are listed.")
 
 
 class DomainsArguments(_Arguments):

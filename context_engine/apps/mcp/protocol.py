@@ -187,7 +187,11 @@ def _published(tool: Tool) -> PublishedTool:
         input_schema=_plain(tool.arguments.model_json_schema()),
         output_schema=_plain(tool.answer.model_json_schema(mode="serialization")),
         annotations=ToolAnnotations(
-            title=tool.title, read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            title=tool.title,
+            read_only_hint=tool.reads_only,
+            destructive_hint=False,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
         ),
     )
 

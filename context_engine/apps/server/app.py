@@ -13,11 +13,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from context_engine import __version__
-from context_engine.apps.server import mcp, metrics
+from context_engine.apps.server import mcp, metrics, quality
 from context_engine.apps.server.gate import Gate, Pages, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
-from context_engine.apps.server.routes import answers, dify, health, rag, records, retrieval
+from context_engine.apps.server.routes import answers, dify, feedback, health, jobs, rag, records, retrieval
 from context_engine.apps.server.service import Service, known_caller, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
@@ -28,7 +28,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     rag.router,
     answers.router,
+    jobs.router,
     records.router,
+    feedback.router,
     retrieval.router,
     dify.router,
     mcp.router,
@@ -40,7 +42,7 @@ FORMS: Final[Mapping[str, ProblemForm]] = {
 }
 """Problem formats by address prefix, for routes with their own."""
 
-BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, metrics.reporting)
+BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, metrics.reporting, quality.watching)
 """Context managers that run for the lifetime of the app."""
 
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import accumulate
 from typing import Any, Final, Protocol
@@ -21,11 +21,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from context_engine import __version__
 from context_engine.adapters.http.client import budgets_left
 from context_engine.apps.server.limits import Rates
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Slots
 from context_engine.core.engine import Engine
 from context_engine.core.engine.tally import SECONDS, Durations
 from context_engine.core.models import Settings
 from context_engine.errors import NotPermitted
+from context_engine.insight.quality_watch import QualityLine
 from context_engine.service.deployment import LiveDeployment
 from context_engine.wiring.audit_writers import lost_records, pending_records
 
@@ -41,6 +43,7 @@ class MeasuredService(Protocol):
     live: LiveDeployment
     slots: Slots
     rates: Rates
+    quality: QualityCheck
 
     @property
     def settings(self) -> Settings:
@@ -112,6 +115,7 @@ class Metrics:
         engine = service.live.current.engine
         yield from _of_sources(engine)
         yield from _of_searches(engine)
+        yield from _of_quality(service.quality.lines())
 
 
 _SOURCE: Final = ("domain", "source")
@@ -141,6 +145,20 @@ def _of_searches(engine: Engine) -> Iterator[Metric]:
     yield _counter("model_cost", "What chat models cost.", ("domain", "model", "currency"), tally.costs)
     cached = ("domain", "outcome")
     yield _counter("cache_lookups", "Look-ups in the cache of answers: hit or miss.", cached, tally.cache)
+
+
+_FIGURE: Final = ("domain", "figure")
+
+
+def _of_quality(lines: Sequence[QualityLine]) -> Iterator[Metric]:
+    shares = {(line.domain, line.figure): line.recent.share for line in lines}
+    yield _gauge("quality_share", "Share of bad outcomes among the last hundred, 0 to 1.", _FIGURE, shares)
+    past = {(line.domain, line.figure): line.past.share for line in lines}
+    yield _gauge("quality_past_share", "Share of bad outcomes in the past, 0 to 1.", _FIGURE, past)
+    alarmed = {(line.domain, line.figure): int(line.alarmed) for line in lines}
+    yield _gauge("quality_alarm", "1 while a share is above its past.", _FIGURE, alarmed)
+    alarms = {(line.domain, line.figure): len(line.excursions) for line in lines}
+    yield _counter("quality_alarms", "Alarms since the past begins.", _FIGURE, alarms)
 
 
 def _gauge(name: str, meaning: str, labels: tuple[str, ...], values: Any) -> Metric:

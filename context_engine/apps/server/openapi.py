@@ -20,6 +20,7 @@ DESCRIPTION: Final = (
 _TAGS: Final = {
     "rag": "Questions, contexts and comparisons.",
     "answers": "Answers whose sentences show their evidence, and the OpenAI chat API.",
+    "jobs": "Work over many documents: memory, findings, cost, documents of its own.",
     "records": "What was recorded of an answer, and its proof.",
     "dify": "What Dify and its plugin ask.",
     "health": "For probes.",

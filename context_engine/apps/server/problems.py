@@ -183,6 +183,7 @@ _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] =
     (errors.UnknownDomain, 404, "Name a domain that GET /api/v1/rag/domains lists.", True),
     (errors.RecordNotWritten, 404, "Ask again after the seconds of Retry-After: it is being written.", True),
     (errors.RecordNotFound, 404, "Send the search_id of an answer that this token was given.", True),
+    (errors.JobNotFound, 404, "Name a job that GET /api/v1/jobs lists.", True),
     (errors.CursorExpired, 410, "Ask the question again and read its parts in order.", True),
     (errors.InvalidRequest, 422, "Correct what 'detail' and 'errors' name.", True),
     (errors.EvidenceIncomplete, 409, "Ask without 'strict', or require less evidence.", True),

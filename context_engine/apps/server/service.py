@@ -13,9 +13,11 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from context_engine.apps.dify.external import ExternalAnswer
+from context_engine.apps.server.jobs import RunningJobs
 from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.limits import RateLimits, Rates
 from context_engine.apps.server.metrics import Metrics, WorkerReports
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
@@ -62,6 +64,8 @@ class Service:
         self.slots = Slots(self._bounds)
         self.rates: Rates = RateLimits(time.monotonic) if rates is None else rates
         self.late = LateSearches[ExternalAnswer]()
+        self.jobs = RunningJobs(live)
+        self.quality = QualityCheck(live)
         self.metrics, self.reports = Metrics(self), reports
 
     @property
@@ -118,6 +122,7 @@ class Service:
 
     def close(self) -> None:
         """Stop background work; may be called twice."""
+        self.jobs.close()
         self.authenticator.close()
         self.live.close()
 

@@ -17,7 +17,9 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.policy.access_review import AccessMatrix, access_matrix, holders_in_rules
+from context_engine.core.protocols import LEAST_RECALL
 from context_engine.errors import ContextEngineError
+from context_engine.ingest.kept_reports import KeptReport, KeptReports
 
 if TYPE_CHECKING:
     from context_engine.service.deployment import Deployment
@@ -36,6 +38,8 @@ class SourceLine(NamedTuple):
         problem: why it cannot be searched now; None if it can, or was not examined yet.
         calls, failed: since the configuration was loaded.
         p95_ms: of its last recorded calls; None if none is recorded.
+        ingested: the report of its last ingest, if it is kept here.
+        recall: the watched recall of approximate searches, 0 to 1; None if none was measured.
     """
 
     domain: str
@@ -46,6 +50,13 @@ class SourceLine(NamedTuple):
     calls: int
     failed: int
     p95_ms: float | None
+    ingested: KeptReport | None
+    recall: float | None
+
+    @property
+    def recall_is_low(self) -> bool:
+        """Whether the index is not used any more, because it missed too much."""
+        return self.recall is not None and self.recall < LEAST_RECALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +125,10 @@ def source_lines(
         overview: of the ledger, if searches are recorded.
         base: of the embedded base, if there is one.
     """
-    from context_engine.wiring.embedded_base import in_embedded_base
+    from context_engine.wiring.embedded_base import base_path, in_embedded_base
 
+    ingests = KeptReports(base_path(deployment.setup.data_dir(deployment.data_dir))).last()
+    recalls = deployment.engine.watched_recall()
     tally, times = deployment.engine.tally.read(), {} if overview is None else overview.call_times()
     lines = []
     for name, domain in sorted(deployment.setup.registry.domains.items()):
@@ -133,9 +146,18 @@ def source_lines(
                     calls=sum(outcomes.values()),
                     failed=sum(count for end, count in outcomes.items() if end not in ("ok", "empty", "partial")),
                     p95_ms=percentile(known, 0.95) if known else None,
+                    ingested=ingests.get(spec.id),
+                    recall=recalls.get((name, spec.id)),
                 )
             )
     return lines
+
+
+def last_ingests(lines: Sequence[SourceLine]) -> list[KeptReport]:
+    """Return the reports of the last ingests of all sources, each once, the newest first."""
+    known = [line.ingested for line in lines if line.ingested is not None]
+    reports = {(report.at, report.domain, report.adapter): report for report in known}
+    return [reports[key] for key in sorted(reports, reverse=True)]
 
 
 def matrix_of(deployment: Deployment) -> AccessMatrix | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
@@ -15,6 +16,8 @@ _BARS: Final = 50.0
 _HEIGHT: Final = 150
 _TOP: Final = 20
 _BASE: Final = 126
+_LEAST_SHARE: Final = 0.05
+"""The top of a chart of shares is at least this, so that a share near nothing does not fill it."""
 
 
 class Column(NamedTuple):
@@ -36,6 +39,56 @@ class ChartBar(NamedTuple):
     value: float
     text: str
     kind: str = "fill"
+
+
+class SharePoint(NamedTuple):
+    """The share of one day, 0 to 1.
+
+    Attributes:
+        marked: whether an alarm was raised on it.
+        raised: whether it is part of a time above the past.
+    """
+
+    label: str
+    share: float
+    text: str
+    marked: bool = False
+    raised: bool = False
+
+
+def share_line(points: Sequence[SharePoint], past: float, title: str) -> Markup:
+    """Return shares over time as a line, beside the share of the past; times above it are shaded, alarms are marked.
+
+    Args:
+        past: 0 to 1; drawn as a dashed line.
+    """
+    most = max([_LEAST_SHARE, past, *(point.share for point in points)])
+    told = "; ".join(f"{point.label}: {point.text}{', alarm' if point.marked else ''}" for point in points)
+    return _svg(_HEIGHT, title, f"past {past:.1%}; {told}", _share_line(points, past, most))
+
+
+def _share_line(points: Sequence[SharePoint], past: float, most: float) -> Iterator[str]:
+    step = 100.0 / max(len(points), 1)
+    places = [((number + 0.5) * step, _level(point.share, most)) for number, point in enumerate(points)]
+    yield _text("0", 12, f"{most:.0%}", "axis")
+    for (x, _), point in zip(places, points, strict=True):
+        if point.raised:
+            yield _rect(x - step / 2, step, _TOP, _BASE - _TOP, "raised")
+    yield f'<line class="grid" x1="0" x2="100%" y1="{_BASE}" y2="{_BASE}"/>'
+    yield f'<line class="past" x1="0" x2="100%" y1="{_level(past, most):.1f}" y2="{_level(past, most):.1f}"/>'
+    for (x1, y1), (x2, y2) in pairwise(places):
+        yield f'<line class="line" x1="{x1:.2f}%" x2="{x2:.2f}%" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+    for (x, y), point in zip(places, points, strict=True):
+        kind, radius = ("alarm", 5) if point.marked else ("dot", 2)
+        yield f'<circle class="{kind}" cx="{x:.2f}%" cy="{y:.1f}" r="{radius}"/>'
+    if points:
+        yield _text("0", _HEIGHT - 6, points[0].label, "axis")
+    if len(points) > 1:
+        yield _text("100%", _HEIGHT - 6, points[-1].label, "axis", anchor="end")
+
+
+def _level(share: float, most: float) -> float:
+    return _BASE - (_BASE - _TOP) * share / most
 
 
 def bars_chart(bars: Sequence[ChartBar], title: str) -> Markup:

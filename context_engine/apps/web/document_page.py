@@ -14,6 +14,7 @@ from context_engine.apps.web.naming import location
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.core.models import Chunk, TrustClass
 from context_engine.errors import AuditOff
+from context_engine.jobs.owned import OwnedJobs
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.fetching import (
@@ -77,6 +78,13 @@ class ShownVersion(NamedTuple):
     replaced_by: tuple[str, str] | None
 
 
+class IngestNotes(NamedTuple):
+    """What the last ingest of its source said of the document: (code, sentence) of each notice."""
+
+    at: str
+    lines: list[tuple[str, str]]
+
+
 class DocumentUse(NamedTuple):
     """A record that names the document."""
 
@@ -91,7 +99,10 @@ class DocumentUse(NamedTuple):
 
 @router.get(f"{DOCUMENTS}/{{domain}}/{{source}}/{{document:path}}")
 async def document_page(request: Request, domain: str, source: str, document: str) -> Response:
-    """Show a document that the caller may read, with a passage marked if the address names one."""
+    """Show a document that the caller may read, with a passage marked if the address names one.
+
+    The source of a job's documents is the job's id.
+    """
     given = request.query_params
     wanted = WantedDocument(
         domain,
@@ -103,7 +114,12 @@ async def document_page(request: Request, domain: str, source: str, document: st
         part=int(given["part"]) if given.get("part", "").isdecimal() and len(given["part"]) < 7 else 0,
         shown=given.get("shown") == "1",
     )
-    return await respond(request, lambda deployment, caller: _page(deployment, caller, wanted))
+
+    def work(deployment: Deployment, caller: Authenticated) -> Page:
+        with OwnedJobs(deployment, caller).having(source) as own:
+            return _page(own, caller, wanted)
+
+    return await respond(request, work)
 
 
 def _page(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Page:
@@ -130,10 +146,26 @@ def _page(deployment: Deployment, caller: Authenticated, wanted: WantedDocument)
         "versions": [_version(wanted, other, versions, is_current=other == key) for other in _in_time(versions)],
         "fields": _fields(first.chunk),
         "operator": caller.operator,
+        "reported": _reported(deployment, caller, first),
         "uses_address": _address(wanted, key, shown="1"),
         "uses": _uses(deployment, wanted) if wanted.shown and caller.operator else None,
     }
     return Page("document.html", values)
+
+
+def _reported(deployment: Deployment, caller: Authenticated, passage: FetchedPassage) -> IngestNotes | None:
+    """Return what the last report of the source says of the document's file; None if no report is kept.
+
+    A file may give documents that the caller may not read: what is said of such a file is for operators.
+    """
+    from context_engine.ingest.kept_reports import KeptReports
+    from context_engine.wiring.embedded_base import base_path
+
+    folder = base_path(deployment.setup.data_dir(deployment.data_dir))
+    report, path = KeptReports(folder).last().get(passage.source_id), passage.chunk.path
+    if report is None or not path or (report.gave_several(path) and not caller.operator):
+        return None
+    return IngestNotes(report.at, [(line.code, line.message) for line in report.about(path)])
 
 
 def _fetched(deployment: Deployment, caller: Authenticated, wanted: WantedDocument) -> Fetched:

@@ -8,19 +8,20 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
 
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import own_address
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.errors import InvalidRequest
 from context_engine.service.callers import Authenticated
+from context_engine.service.contract.feedback import Feedback, FeedbackKept
 from context_engine.service.deployment import Deployment
-from context_engine.service.judging import Thumb, judge_answer, judge_passage
-from context_engine.service.records import own_result
+from context_engine.service.judging import keep_feedback
 
 JUDGEMENTS: Final = "/judgements"
 _ACTIVE: Final = "ask"
-_THUMBS: Final[Mapping[str, Thumb]] = {"up": "up", "down": "down"}
+_FIELDS: Final = ("search_id", "thumb", "source_id", "chunk_id", "answer_id")
 router = APIRouter(include_in_schema=False)
 
 
@@ -40,21 +41,15 @@ async def judge(request: Request) -> Response:
     return await respond(request, page)
 
 
-def _keeping(fields: Mapping[str, str]) -> Callable[[Deployment, Authenticated], None]:
+def _keeping(fields: Mapping[str, str]) -> Callable[[Deployment, Authenticated], FeedbackKept]:
     """Return the work that keeps the judgement of a form.
 
     Raises:
         InvalidRequest: the form names no search or no thumb.
     """
-    search_id, thumb, at = fields.get("search_id"), _THUMBS.get(fields.get("thumb", "")), datetime.now(UTC)
-    if search_id is None or thumb is None:
-        raise InvalidRequest("the judgement needs search_id, and thumb as up or down")
-
-    def work(deployment: Deployment, caller: Authenticated) -> None:
-        result = own_result(deployment, caller, search_id)
-        if "chunk_id" in fields:
-            judge_passage(deployment, caller, result, (fields.get("source_id", ""), fields["chunk_id"]), thumb, at)
-        else:
-            judge_answer(deployment, caller, result, fields.get("answer_id", ""), thumb, at)
-
-    return work
+    given, at = {name: fields[name] for name in _FIELDS if fields.get(name)}, datetime.now(UTC)
+    try:
+        feedback = Feedback.model_validate(given)
+    except ValidationError:
+        raise InvalidRequest("the judgement needs search_id, and thumb as up or down") from None
+    return lambda deployment, caller: keep_feedback(deployment, caller, feedback, at)

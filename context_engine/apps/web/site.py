@@ -13,8 +13,18 @@ from starlette.types import Scope
 
 from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.problems import Problem, ProblemForm
-from context_engine.apps.web import admin_page, ask_page, document_page, judgement_page, search_page, sign_in
+from context_engine.apps.web import (
+    admin_page,
+    ask_page,
+    document_page,
+    job_pages,
+    judgement_page,
+    quality_page,
+    search_page,
+    sign_in,
+)
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
+from context_engine.apps.web.review import conflict_pages
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site_state import SiteState
@@ -40,11 +50,14 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     ask_page.router,
     search_page.router,
     document_page.router,
+    job_pages.router,
     judgement_page.router,
+    conflict_pages.router,
     review_pages.router,
     admin_page.router,
+    quality_page.router,
 )
-PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/review", "/admin")
+PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/jobs", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""
 
 _OPEN: Final = (sign_in.SIGN_IN, sign_in.SIGN_OUT, "/static")

@@ -14,6 +14,7 @@ from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.append import append, own_words, statement, statement_id
 from context_engine.audit.ledger.database import parts, rows_where
 from context_engine.audit.ledger.derive import named_digest, named_digests, parse_entry, sha256_bytes
+from context_engine.audit.ledger.erasure_mark import renew_mark
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.look_up import naming, tiles_named
 from context_engine.audit.ledger.named import ContentPair, content_pairs
@@ -119,6 +120,7 @@ def _erased(ledger: Ledger, find: Callable[[Connection], Erasable], reason: str,
         erasable.keep_stored(connection)
         drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
         _delete(connection, erasable.kinds)
+        renew_mark(connection)
         append(connection, drafts, ledger.seals, clock.now().timestamp())
     ledger.integrate()
     return _erasure_result(tuple(draft.record_id for draft in drafts), erasable, overwrite_freed(ledger.database))
@@ -159,6 +161,7 @@ class Wanted:
         callers: pseudonyms: the same for all requests by them or on their behalf.
         texts: hex SHA-256 of chunk texts.
         documents: (id, version) of documents whose chunk texts to erase; a version of None means all versions.
+        sources: ids of sources: the chunk texts of each, and the questions that were searched in it.
 
     The words of the answers composed from a search go with its question and with each text that it loses.
     """
@@ -167,6 +170,7 @@ class Wanted:
     callers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     documents: tuple[tuple[str, str | None], ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -216,7 +220,13 @@ def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Era
         if version is not None:
             named &= chunk.c.document_version == version
         _add_texts(connection, named, _is_of(document_id, version), since, erasable)
-    for index, entry in _answers_of(connection, [*wanted.record_ids, *_ids_of(connection, erasable.records)]):
+    searches = set(wanted.record_ids)
+    for source_id in wanted.sources:
+        for index, entry in _searches_in(connection, source_id, since):
+            searches.add(str(entry["id"]))
+            _add_own(connection, index, entry, erasable)
+            _add_texts_of_source(connection, index, entry, source_id, erasable)
+    for index, entry in _answers_of(connection, [*searches, *_ids_of(connection, erasable.records)]):
         _add_own(connection, index, entry, erasable)
     return erasable
 
@@ -235,6 +245,30 @@ def _entries_of(connection: Connection, wanted: Wanted, since: int) -> Iterator[
                 yield index, read
     if missing:
         raise RecordNotFound(f"the ledger has no record {', '.join(sorted(missing))}")
+
+
+def _searches_in(connection: Connection, source_id: str, since: int) -> Iterator[tuple[int | None, dict[str, Any]]]:
+    """Yield the entries of the searches that asked a source, including pending ones."""
+    for index, entry in _mentioning(connection, json.dumps(source_id).encode(), since):
+        read = parse_entry(entry)
+        asked = read.get("sources")
+        if isinstance(asked, list) and any(isinstance(each, dict) and each.get("id") == source_id for each in asked):
+            yield index, read
+
+
+def _add_texts_of_source(
+    connection: Connection, index: int | None, entry: dict[str, Any], source_id: str, erasable: Erasable
+) -> None:
+    """Add the texts and cards that a search got from a source."""
+    digest = named_digest(entry, CANDIDATES)
+    candidates = None if digest is None else read_addenda(connection, [digest]).get(digest)
+    if candidates is None:
+        return
+    digests = {digest for pair in content_pairs(candidates.data, source_id) for digest in pair}
+    present = read_addenda(connection, digests)
+    erasable.kinds.update((digest, addendum.kind) for digest, addendum in present.items())
+    if present and index is not None:
+        erasable.records.add(index)
 
 
 def _ids_of(connection: Connection, indices: Collection[int]) -> Iterator[str]:

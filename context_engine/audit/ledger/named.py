@@ -76,8 +76,11 @@ def named_contents(candidates: bytes) -> list[bytes]:
         raise _unreadable(error) from None
 
 
-def content_pairs(candidates: bytes) -> set[ContentPair]:
+def content_pairs(candidates: bytes, source_id: str | None = None) -> set[ContentPair]:
     """Return text and card of every chunk in the candidates of a record, including chunks joined from several.
+
+    Args:
+        source_id: only those of this source; None: of all.
 
     Raises:
         LedgerCorrupt: they cannot be read.
@@ -87,11 +90,17 @@ def content_pairs(candidates: bytes) -> set[ContentPair]:
         read = read_candidates(candidates)
         return {
             ContentPair(digests[text], digests[card])
-            for columns in _columns(read)
+            for columns in _columns(read if source_id is None else _of_source(read, source_id))
             for text, card in zip(columns["text"], columns["card"], strict=True)
         }
-    except (Unreadable, IndexError, TypeError, ValueError) as error:
+    except (Unreadable, LookupError, TypeError, ValueError) as error:
         raise _unreadable(error) from None
+
+
+def _of_source(candidates: Mapping[str, Any], source_id: str) -> list[Any]:
+    """Return the parts of candidates that hold the chunks of a source."""
+    parts = (*candidates["answers"], *candidates["returned"])
+    return [part for part in parts if part["source_id"] == source_id]
 
 
 def _columns(value: object) -> Iterator[Mapping[str, Any]]:

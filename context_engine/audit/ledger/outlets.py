@@ -16,10 +16,11 @@ from context_engine.settings.environment_secrets import (
     AUDIT_LEDGER,
     CACHE_KEY,
     CACHE_URL,
+    WEBHOOK_KEY,
 )
 
 COMMAND_TIMEOUT_S: Final = 30.0
-_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER, CACHE_KEY, CACHE_URL})
+_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER, CACHE_KEY, CACHE_URL, WEBHOOK_KEY})
 Outlet = Callable[[str], None]
 """Takes a checkpoint; raises `AuditError` if it cannot be delivered."""
 

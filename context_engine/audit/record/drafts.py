@@ -80,6 +80,7 @@ def search_draft(
             "policy": access.decision.policy_hash if access.decision else "",
         },
         "query": kept_as(kept, result.query, pseudonyms),
+        **({"experiment": arm} if (arm := result.settings.values.experiment_arm) else {}),
         **of_result(result, access),
     }
 

@@ -15,6 +15,7 @@ from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.selection import exact_matches_first
 from context_engine.core.models import TIERS, Key, RankedChunk, ScoreKind, SearchResult, Settings, TrustClass
 from context_engine.core.ranking.candidates import label_of
+from context_engine.core.ranking.recency import newer_first
 from context_engine.core.ranking.relevance import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import decide_limits, scope_threshold
 from context_engine.core.ranking.select import Contenders, choose, final_scores, order
@@ -195,7 +196,7 @@ class LineUp:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        without = {**NO_LIMIT, "exact_first": False, "learnt_blend": None}
+        without = {**NO_LIMIT, "exact_first": False, "recency_weight": 0.0, "learnt_blend": None}
         plain = replace(with_settings(case.result, **without), rerank_scores={})
         self._rows = sorted(recompute(plain, case.analyse).chunks, key=lambda chunk: (chunk.source_id, chunk.chunk_id))
         settings = case.result.settings.values
@@ -204,7 +205,7 @@ class LineUp:
         self._texts = [case.analyse(chunk.chunk.content) for chunk in self._rows]
         self._labels = [case.analyse(label_of(chunk.chunk)) for chunk in self._rows]
         self._calibrations = [answer.calibration for answer in case.result.raw]
-        self._prepared = case.result.prepared
+        self._prepared, self._as_of = case.result.prepared, case.result.as_of
         self._scores = [_best_score(case, chunk, ScoreKind(settings.similarity_kind)) for chunk in self._rows]
         self._wanted = [identity_of(chunk.source_id, chunk.chunk) for chunk in self._rows].index(case.identity)
 
@@ -280,6 +281,7 @@ class LineUp:
             [self._labels[row] for row in rows],
             settings,
         )
+        exact = newer_first(exact, [chunk.chunk for chunk in chunks], self._as_of, settings.recency_weight)
         boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
         boost = [
             boosts[tier - 1] if chunk.trust_class is TrustClass.TRUSTED else 0.0 for chunk, tier in zip(chunks, tiers)

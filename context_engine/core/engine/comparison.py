@@ -2,7 +2,7 @@
 
 Both have the same candidates: neither contains chunks that the caller may not read, that the filter excludes, that are
 not in force on the requested day or that are refused as expired. The baseline omits dedup, thresholds and scope, the
-reranker, exact matches first, authority, and the limits on similarity and on chunks of one document.
+reranker, exact matches first, recency, authority, and the limits on similarity and on chunks of one document.
 
 These steps are added to the baseline one after another, in the order of the engine, and the pool is ranked again each
 time. The sequence of ranks of a chunk from baseline to answer shows which step moved it.
@@ -29,6 +29,7 @@ BASELINE: Final[Mapping[str, Any]] = {
     "similarity_threshold": None,
     "min_chunks": 0,
     "exact_first": False,
+    "recency_weight": 0.0,
     "authority_weight": 0.0,
     "max_per_document": None,
     "mmr_lambda": None,
@@ -45,6 +46,7 @@ class ComparisonStep(StrEnum):
     FILTER = "filter"
     RERANK = "rerank"
     EXACT_MATCH = "exact_match"
+    RECENCY = "recency"
     AUTHORITY = "authority"
     LIMITS = "limits"
 
@@ -54,6 +56,7 @@ _PUT_BACK: Final[Mapping[ComparisonStep, tuple[str, ...]]] = {
     ComparisonStep.FILTER: ("min_relevance_score", "scope_threshold", "similarity_threshold", "min_chunks"),
     ComparisonStep.RERANK: (),
     ComparisonStep.EXACT_MATCH: ("exact_first",),
+    ComparisonStep.RECENCY: ("recency_weight",),
     ComparisonStep.AUTHORITY: ("authority_weight",),
 }
 """The settings that each step restores; LIMITS, the last step, gives the answer itself."""

@@ -36,7 +36,7 @@ from context_engine.core.models import (
     canonical_json,
 )
 from context_engine.core.policy.access import RegistryView
-from context_engine.core.protocols import Clock, IdSource, ResultCache
+from context_engine.core.protocols import Clock, EpochCache, IdSource, ResultCache
 from context_engine.errors import ContextEngineError
 
 _PASSING: Final = frozenset((NoticeCode.QUERY_NOT_REFINED, NoticeCode.RERANK_FAILED))
@@ -75,12 +75,14 @@ class _Ticket(NamedTuple):
     Attributes:
         key: 64 hex digits.
         versions: of the sources; "" for one that cannot tell.
+        epoch: of the store.
         seconds: the longest lifetime.
         clock: the time at which the answer was looked up.
     """
 
     key: str
     versions: tuple[str, ...]
+    epoch: str
     seconds: float
     clock: ClockReading
 
@@ -127,7 +129,8 @@ class SearchCache:
         """Keep an answer, unless something that the key holds has changed during the search."""
         result, withheld = searched
         same_day = (result.as_of, result.today) == (ticket.clock.as_of, ticket.clock.today)
-        if not (is_keepable(result) and same_day and _versions(asked) == ticket.versions):
+        unchanged = (_versions(asked), self._epoch()) == (ticket.versions, ticket.epoch)
+        if not (is_keepable(result) and same_day and unchanged):
             return
         seconds = lifetime_s(result, ticket.seconds)
         if seconds > 0:
@@ -138,15 +141,19 @@ class SearchCache:
         settings = asked.effective.values
         versions = _versions(asked) if settings.cache_ttl_s > 0 else None
         seconds = 0.0 if versions is None else _longest_s(settings, versions)
-        if versions is None or seconds <= 0:
+        epoch = self._epoch() if seconds > 0 else None
+        if versions is None or epoch is None:
             return None
         request, caller = asked.request, asked.request.caller
         zone = ZoneInfo(asked.view.registry.domain(request.domain).timezone)
         clock = ClockReading.at(self._clock.now(), zone, request.as_of)
         # A source that cannot tell its version may be an adapter that answers according to who asks.
         asker = None if all(versions) else (caller.principal, caller.on_behalf_of, caller.app)
-        depends = [self._depends_on(asked), clock.as_of, clock.today, versions, asker, self._models]
-        return _Ticket(_digest(depends), versions, seconds, clock)
+        depends = [self._depends_on(asked), clock.as_of, clock.today, versions, epoch, asker, self._models]
+        return _Ticket(_digest(depends), versions, epoch, seconds, clock)
+
+    def _epoch(self) -> str | None:
+        return self._store.epoch() if isinstance(self._store, EpochCache) else ""
 
     def _depends_on(self, asked: AskedSearch) -> Mapping[str, Any]:
         """Return what an answer depends on, apart from the time and the contents of the sources."""

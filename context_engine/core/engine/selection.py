@@ -30,6 +30,7 @@ from context_engine.core.policy.injection import INJECTION_SUSPECTED, label_kind
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.exact import exact_first
+from context_engine.core.ranking.recency import newer_first
 from context_engine.core.ranking.relevance import relevance_by_scores
 from context_engine.core.ranking.scope import confidence_of
 from context_engine.core.ranking.select import Choice, Contenders, Passed, choose, final_scores, order, swaps
@@ -57,6 +58,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: 
         (candidate.label for candidate in candidates),
         settings,
     )
+    relevance = newer_first(relevance, [table.chunks[row] for row in rows], plan.clock.as_of, settings.recency_weight)
     for row, value in zip(rows, relevance):
         table.relevance[row] = value
     finals = final_scores(relevance, boost, settings)
@@ -140,8 +142,8 @@ def shortlist(
     The other rows are ranked by their scores: merging, thresholds and scope only remove rows. So if none of the others
     is returned, the answer has the same chunks as with an analysis of all rows; only near-duplicates beyond the best
     are not merged. All rows are analysed if a step needs every text or changes relevance: a reranker, a learnt blend,
-    `mmr_lambda`, `similarity_threshold`, required evidence (merged copies count for it), a question that names
-    something exactly, or a source without term statistics, whose terms must be counted in the candidates.
+    `mmr_lambda`, `recency_weight`, `similarity_threshold`, required evidence (merged copies count for it), a question
+    that names something exactly, or a source without term statistics, whose terms must be counted in the candidates.
     """
     settings = plan.settings
     most = max(_LEAST, _PER_PLACE * settings.stage2_top_k)
@@ -169,7 +171,7 @@ def boosts(table: CandidateTable, rows: Sequence[int], settings: Settings) -> li
 def _told_by_scores(plan: SearchPlan) -> bool:
     """Whether nothing in the plan needs the text of every candidate."""
     settings, request, query = plan.settings, plan.request, plan.prepared
-    if settings.learnt_blend is not None or settings.mmr_lambda is not None:
+    if settings.learnt_blend is not None or settings.mmr_lambda is not None or settings.recency_weight:
         return False
     if settings.similarity_threshold is not None or request.require_tiers or request.require_sources:
         return False

@@ -37,10 +37,13 @@ from context_engine.core.models.deployment_settings import (
     AuditSettings,
     CacheSettings,
     CostSettings,
+    EventSettings,
+    Experiment,
     IngestSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
+    QualitySettings,
     ServerSettings,
     SettingsGroup,
     TelemetrySettings,
@@ -59,6 +62,7 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
+from context_engine.core.models.event import Event
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.learnt import (
@@ -188,9 +192,12 @@ __all__ = [
     "DomainSettings",
     "DomainSpec",
     "EffectiveSettings",
+    "Event",
+    "EventSettings",
     "Examination",
     "ExaminationRequest",
     "Expansion",
+    "Experiment",
     "Fate",
     "FetchRequest",
     "FetchedAtBasis",
@@ -220,6 +227,7 @@ __all__ = [
     "PrivacySettings",
     "ProvenanceTag",
     "PublishedChunk",
+    "QualitySettings",
     "QueryEmbedding",
     "RankedChunk",
     "RankingSettings",

@@ -1,11 +1,11 @@
-"""The settings of a deployment: cost, audit record, privacy, HTTP service, reading of files."""
+"""The settings of a deployment: cost, audit record, privacy, events, quality, HTTP service, reading of files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from context_engine.core.models.prices import Money, Prices
 
@@ -109,6 +109,9 @@ AnswerPolicy = Literal["show", "mark", "withhold", "refuse"]
 left out, or the whole answer refused."""
 
 
+LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
+
+
 class AnswerSettings(SettingsGroup):
     """How questions of one domain are answered; the same for all callers."""
 
@@ -116,6 +119,28 @@ class AnswerSettings(SettingsGroup):
         "withhold",
         description="Sentences of a chat model that their passages do not support: show, mark, withhold, or refuse the "
         "whole answer. A request may only be stricter.",
+    )
+    workflow: Literal["simple", "agentic"] = Field(
+        "simple",
+        description="How the passages of an answer are found (command line, HTTP, MCP): simple: one search; agentic: "
+        "searches again for parts of the question, for what passages cite, and for what is missing.",
+    )
+    workflow_policy: Literal["rules", "model"] = Field(
+        "rules", description="What decides the next search of an agentic workflow: rules, or the chat model."
+    )
+    workflow_rounds: Annotated[int, Field(strict=True, ge=1, le=20)] = Field(
+        6, description="Most searches of an agentic workflow; a request may ask for fewer."
+    )
+    workflow_hops: Annotated[int, Field(strict=True, ge=0, le=2)] = Field(
+        1, description="Most citations that an agentic workflow follows one after the other; 0: none."
+    )
+    workflow_deadline_s: Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)] = Field(
+        60.0, description="Seconds after which an agentic workflow begins no search."
+    )
+    workflow_languages: Annotated[tuple[LanguageCode, ...], Field(strict=False, max_length=4)] = Field(
+        (),
+        description="Languages of the documents (ISO 639-1): an agentic workflow also searches a question in another "
+        "language as the chat model translates it.",
     )
 
 
@@ -170,6 +195,68 @@ class TelemetrySettings(SettingsGroup):
         False,
         description="Show questions, passages, prompts and answers in spans, masked if anything is; else only ids, "
         "counts, scores and names.",
+    )
+
+
+class EventSettings(SettingsGroup):
+    """Where events go, such as a changed answer that somebody subscribed to; the same for all callers."""
+
+    event_sinks: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict,
+        description='Receivers of events: file ({"path": "/var/log/context-engine/events.jsonl"}), webhook '
+        '({"connection": NAME}), or another installed one, each with its options.',
+    )
+    event_source: Annotated[str, Field(pattern=r"^[A-Za-z0-9/._:~-]{1,200}$")] = Field(
+        "context-engine", description="Name of this deployment in its events, such as https://search.bank.example."
+    )
+
+
+class Experiment(BaseModel):
+    """Two settings served to different callers of a domain, who judge what they get."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+    domain: Annotated[str, Field(min_length=1)]
+    a: Mapping[str, Any] = Field(default_factory=dict, description="Settings of a search for one half of the callers.")
+    b: Mapping[str, Any] = Field(default_factory=dict, description="Settings of a search for the other half.")
+    alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = Field(
+        0.05, description="Probability of a difference being claimed where there is none."
+    )
+    most_pairs: Annotated[int, Field(strict=True, ge=10, le=1_000_000)] = Field(
+        1000, description="Pairs of judging callers after which it ends without a difference."
+    )
+
+
+def _one_for_each_domain(experiments: Mapping[str, Experiment]) -> Mapping[str, Experiment]:
+    domains = [experiment.domain for experiment in experiments.values()]
+    twice = next((domain for domain in domains if domains.count(domain) > 1), None)
+    if twice is not None:
+        raise ValueError(f"has two experiments for {twice}: their effects could not be told apart; keep one")
+    return experiments
+
+
+ExperimentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
+
+
+class QualitySettings(SettingsGroup):
+    """How the quality of searches is watched and compared over time; the same for all callers."""
+
+    quality_check_s: Annotated[float, Field(strict=True, ge=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
+        0.0, description="Seconds between two looks of the service at the new records; 0: it does not look."
+    )
+    quality_past_days: Annotated[int, Field(strict=True, ge=7, le=3660)] = Field(
+        90, description="Days of records with which the newest are compared, from a Monday on."
+    )
+    quality_run_length: Annotated[int, Field(strict=True, ge=100, le=1_000_000_000)] = Field(
+        50_000, description="Outcomes of one figure between two false alarms, at least on average."
+    )
+    experiments: Annotated[Mapping[ExperimentName, Experiment], AfterValidator(_one_for_each_domain)] = Field(
+        default_factory=dict,
+        description='Settings that are compared by judgements, by name: {"deep": {"domain": "NPA", "b": '
+        '{"rerank_by": "deep"}}}; one for each domain.',
+    )
+    experiment_arm: str = Field(
+        "", description="The experiment and the arm of a search, as NAME/a; `experiments` sets it, nobody else should."
     )
 
 

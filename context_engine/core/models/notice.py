@@ -82,6 +82,7 @@ class NoticeCode(StrEnum):
     ANN_RECALL_LOW = (
         "ann_recall_low",
         "The index for vectors missed too many neighbours: all vectors are compared instead.",
+        "recall",
     )
     ADAPTER_UNUSABLE = (
         "adapter_unusable",

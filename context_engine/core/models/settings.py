@@ -14,10 +14,12 @@ from context_engine.core.models.deployment_settings import (
     CacheSettings,
     CostSettings,
     DomainCostLimits,
+    EventSettings,
     Flag,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
+    QualitySettings,
     ServerSettings,
     SettingsGroup,
     TelemetrySettings,
@@ -104,6 +106,11 @@ class RankingSettings(SettingsGroup):
     )
     mmr_lambda: Unit | None = Field(
         None, description="Maximal marginal relevance: 1 is the ranking alone, less prefers diversity; null: off."
+    )
+    recency_weight: Annotated[float, Field(strict=True, ge=0.0, le=0.2, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Newer first where relevance is about equal: the most that relevance loses with age, half of it in "
+        "two years; 0: off.",
     )
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
 
@@ -292,6 +299,8 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
+    QualitySettings,
+    EventSettings,
     TelemetrySettings,
     AuditSettings,
     PrivacySettings,
@@ -320,6 +329,8 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "cost": CostSettings,
         "privacy": PrivacySettings,
         "audit": AuditSettings,
+        "events": EventSettings,
+        "quality": QualitySettings,
         "cache": CacheSettings,
         "telemetry": TelemetrySettings,
         "server": ServerSettings,
@@ -344,6 +355,8 @@ _LIFETIMES: Final = {
     "cost": "is the same for all callers",
     "privacy": "is the same for all callers",
     "audit": "is the same for all callers",
+    "events": "is the same for all callers",
+    "quality": "is the same for all callers",
     "cache": "is the same for all callers",
     "telemetry": "is the same for all callers",
     "server": "is a setting of the service",

@@ -2,10 +2,12 @@
 
 from context_engine.core.protocols.capabilities import (
     CAPABILITIES,
+    LEAST_RECALL,
     AccessProvable,
     Calibratable,
     LearntAdapters,
     RecallWatched,
+    Rehearsable,
     StoredVectors,
     Trainable,
 )
@@ -26,6 +28,8 @@ from context_engine.core.protocols.services import (
     AccessPolicy,
     Authenticator,
     Clock,
+    EpochCache,
+    EventSink,
     IdSource,
     Mask,
     Masker,
@@ -49,6 +53,7 @@ from context_engine.core.protocols.sources import (
 
 __all__ = [
     "CAPABILITIES",
+    "LEAST_RECALL",
     "AccessPolicy",
     "AccessProvable",
     "AdaptableReranker",
@@ -58,6 +63,8 @@ __all__ = [
     "Clock",
     "Embedder",
     "Entailment",
+    "EpochCache",
+    "EventSink",
     "Examinable",
     "Fetchable",
     "FileTrackingSink",
@@ -73,6 +80,7 @@ __all__ = [
     "QueryRefiner",
     "RecallWatched",
     "Recorder",
+    "Rehearsable",
     "ReportingSink",
     "Reranker",
     "ResultCache",

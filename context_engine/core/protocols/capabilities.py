@@ -214,6 +214,23 @@ class AccessProvable(Protocol):
         ...
 
 
+LEAST_RECALL: Final = 0.95
+"""The watched recall below which an index is not used any more: every row is compared."""
+
+
+@runtime_checkable
+class Rehearsable(Protocol):
+    """A store that can be copied as it is, so that a change made to the copy does what it would do to the store."""
+
+    def copy_with_index_to(self, data_dir: Path) -> None:
+        """Copy a snapshot of the store with its index, to where `AccessProvable.copy_to` copies it.
+
+        Raises:
+            StoreError: there is nothing to copy, or the store cannot be read.
+        """
+        ...
+
+
 @runtime_checkable
 class RecallWatched(Protocol):
     """A store whose approximate searches are measured against exact ones."""
@@ -230,6 +247,7 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     LearntAdapters: "learnt adapters",
     Trainable: "learning of adapters",
     AccessProvable: "the access proof",
+    Rehearsable: "rehearsal of changes",
     RecallWatched: "watched recall",
 }
 """Each capability in words, for errors."""

@@ -1,4 +1,4 @@
-"""Protocols for services of the engine: masking, access control, authentication, recording, time and ids."""
+"""Protocols for services of the engine: masking, access control, authentication, recording, events, time and ids."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from context_engine.core.models import (
     Chunk,
     Context,
     DomainSpec,
+    Event,
     KeptSearch,
     Principal,
     SearchRequest,
@@ -140,6 +141,35 @@ class ResultCache(Protocol):
 
     def close(self) -> None:
         """Release connections; may be called twice."""
+        ...
+
+
+class EventSink(Protocol):
+    """Takes events for other systems. Safe for many threads; never waits for the network."""
+
+    def send(self, event: Event) -> None:
+        """Keep an event until it is delivered. An event that was sent before, by its id, may be delivered twice.
+
+        Raises:
+            ConfigError: it cannot be kept.
+        """
+        ...
+
+    def close(self) -> None:
+        """Deliver what can be delivered at once; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class EpochCache(ResultCache, Protocol):
+    """A store whose results may have to be forgotten all at once, as after an erasure; optional."""
+
+    def epoch(self) -> str | None:
+        """Return a text that is new whenever nothing kept before may be used any more.
+
+        Returns:
+            None if it cannot be told now: then nothing is taken from the store, and nothing is kept.
+        """
         ...
 
 

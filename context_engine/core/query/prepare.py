@@ -78,7 +78,11 @@ _ASKING: Final = (
 
 _SENTENCE: Final = re.compile(r"(?<=[?!;？！；。])\s*|(?<=[^\W\d]\.)\s+(?=[A-Z])")
 _ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,]))(?:\(\w{1,3}\)|\d{1,2}[.)]|[a-z]\)|[-*•])\s+(?=\S)")
-_JOINED: Final = re.compile(rf",?\s+(?:and|or|but)\s+(?:also\s+)?(?=(?:{_ASKING})\b)", re.IGNORECASE)
+_BEFORE: Final = "about|above|after|at|before|below|by|for|from|in|of|on|to|under|until|with|within"
+_JOINED: Final = re.compile(
+    rf",?\s+(?:and|or|but)\s+(?:also\s+)?(?=(?:(?:{_BEFORE})\s+(?:what|which|whom|whose|how)|{_ASKING})\b)",
+    re.IGNORECASE,
+)
 
 _PAIR: Final = re.compile(
     r"^(?P<head>.*?\b(?:differences?|distinction|comparison|relationship)\s+between|compare)\s+(?P<a>.+?)\s+"

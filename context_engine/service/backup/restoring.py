@@ -21,6 +21,8 @@ from context_engine.service.backup.archive import (
     staging,
 )
 from context_engine.service.backup.taking import BASE, LEDGER, LEDGER_FILE, TOKENS
+from context_engine.service.judgements import FOLDER as JUDGEMENTS
+from context_engine.service.judgements import Judgement, erase_judgements
 from context_engine.settings.sqlite_copy import require_unused
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import check_installed, ledger_keyring, ledger_place
@@ -39,7 +41,7 @@ class RestoreWanted(NamedTuple):
     """What to restore, and how.
 
     Attributes:
-        parts: some of base, ledger and tokens.
+        parts: some of base, ledger, tokens and judgements.
         replace: move what is in place aside; otherwise it must not exist.
         dry_run: check everything and leave nothing behind.
         erasures: newer ledgers (a file, a DSN or a JSONL export), whose erasures are repeated.
@@ -100,7 +102,8 @@ def restore(
         _require_known(archive.manifest)
         places = _places(setup, data_dir, archive.manifest, wanted)
         erased_since, notes = _erased_since(places.get(LEDGER), wanted, clock)
-        parts, verdict, erased = [], None, 0
+        verdict, erased = None, 0
+        parts: list[_Part] = []
         for name, place in places.items():
             place.parent.mkdir(mode=0o700 if name == LEDGER else 0o777, parents=True, exist_ok=True)
             folder = stack.enter_context(staging(place.parent / f"{_STAGING}-{name}"))
@@ -112,8 +115,12 @@ def restore(
                 progress(1, 1, "the verification of the ledger")
                 file = folder / LEDGER / LEDGER_FILE
                 verdict, erased = _checked_ledger(setup, file, archive, erased_since, wanted.by, clock)
+            elif name == JUDGEMENTS:
+                staged = next((part.staged for part in parts if part.name == LEDGER), None)
+                erased += 0 if staged is None else _forget_erased(folder, staged, clock)
             progress(1, 1, "")
-            parts.append(_Part(name, folder / BASE if name == BASE else _only_file(folder / name), place))
+            whole = name in (BASE, JUDGEMENTS)
+            parts.append(_Part(name, folder / name if whole else _only_file(folder / name), place))
         kept_tokens = TOKENS in wanted.parts and bool(archive.manifest.below(TOKENS)) and TOKENS not in places
         set_aside = () if wanted.dry_run else _put_in_place(parts, f"before-{clock.now():%Y%m%dT%H%M%SZ}")
     if not wanted.dry_run:
@@ -176,6 +183,8 @@ def _places(setup: Setup, data_dir: Path, manifest: Manifest, wanted: RestoreWan
                 "--only base, and the ledger where CONTEXT_ENGINE_AUDIT_LEDGER names a file"
             )
         places[LEDGER] = place.file
+    if JUDGEMENTS in wanted.parts and manifest.below(JUDGEMENTS) and not (data_dir / JUDGEMENTS).exists():
+        places[JUDGEMENTS] = data_dir / JUDGEMENTS
     if BASE in wanted.parts and manifest.base is not None:
         places[BASE] = base_path(data_dir)
     if not places:
@@ -272,6 +281,23 @@ def _checked_ledger(
         erased = erase_again(ledger, erased_since, reason=_REASON, by=by, clock=clock) if erased_since else None
     require_unused(file)
     return verification.verdict, 0 if erased is None else erased.questions + erased.texts + erased.cards
+
+
+def _forget_erased(folder: Path, ledger_file: Path, clock: Clock) -> int:
+    """Take out the judgements of searches whose question was erased; return how many."""
+    from context_engine.audit.ledger.copies import opened_copy
+    from context_engine.audit.record.entry import read_entry
+    from context_engine.audit.record.question import QUESTION
+
+    with closing(opened_copy(ledger_file, clock)) as ledger:
+
+        def is_erased(row: Judgement) -> bool:
+            stored = ledger.entry(str(row.get("search_id", "")))
+            entry = {} if stored is None or stored.entry is None else read_entry(stored.entry)
+            digest = (entry.get("addenda") or {}).get(QUESTION)
+            return digest is not None and ledger.erased(bytes.fromhex(digest)) is not None
+
+        return erase_judgements(folder, is_erased)
 
 
 def _only_file(folder: Path) -> Path:

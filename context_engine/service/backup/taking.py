@@ -25,6 +25,8 @@ from context_engine.service.backup.archive import (
     write_archive,
 )
 from context_engine.service.backup.configuration import HOLDS_KEY, configuration_files, holds_secret
+from context_engine.service.judgements import FILES as JUDGEMENT_FILES
+from context_engine.settings.data_dir import JOBS
 from context_engine.settings.sqlite_copy import copy_database
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import ledger_place, open_ledger
@@ -36,7 +38,7 @@ BASE: Final = "base"
 LEDGER: Final = "ledger"
 LEDGER_FILE: Final = "ledger.db"
 TOKENS: Final = "tokens"
-_FOLDERS_FILE: Final = "folders.json"
+_BESIDE: Final = ("folders.json", "ingests.json")  # files of the base beside its database
 _SUFFIX: Final = ".zip"
 _STAGING: Final = ".context-engine-backup"
 _KEYS: Final = LeftOutPart(
@@ -96,7 +98,7 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
         InvalidRequest: there is neither a base nor a ledger.
     """
     files: list[tuple[str, Path]] = []
-    left_out = [_KEYS, *_elsewhere(setup)]
+    left_out = [_KEYS, *_jobs(data_dir), *_elsewhere(setup)]
     base = _base(data_dir, folder, files)
     ledger = _ledger(setup, data_dir, folder, files, clock)
     if isinstance(ledger, LeftOutPart):
@@ -107,6 +109,9 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
             f"there is neither a base nor a ledger in {data_dir}: name their folder with --data-dir{elsewhere}"
         )
     _tokens(data_dir, folder, files)
+    for judged in JUDGEMENT_FILES:
+        if (data_dir / judged).is_file():
+            files.append((judged.as_posix(), _copied(data_dir / judged, folder / judged)))
     for name, file in configuration_files(setup.config.paths):
         if holds_secret(file):
             left_out.append(LeftOutPart(name=name, reason=HOLDS_KEY))
@@ -124,8 +129,9 @@ def _base(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> Backed
     copy = base_path(folder)
     with base_as_it_is(copy) as copied:
         facts = BackedUpBase(**copied.contents()._asdict())
-    if (path / _FOLDERS_FILE).is_file():
-        shutil.copyfile(path / _FOLDERS_FILE, copy / _FOLDERS_FILE)
+    for name in _BESIDE:
+        if (path / name).is_file():
+            shutil.copyfile(path / name, copy / name)
     files += [(f"{BASE}/{file.name}", file) for file in sorted(copy.iterdir()) if file.suffix in (".sqlite3", ".json")]
     return facts
 
@@ -167,6 +173,12 @@ def _tokens(data_dir: Path, folder: Path, files: list[tuple[str, Path]]) -> None
     except sqlite3.Error as error:
         raise BackupError(f"{path} cannot be copied ({error}): let this user read it") from error
     files.append((f"{TOKENS}/{TOKEN_FILE}", copy))
+
+
+def _jobs(data_dir: Path) -> Iterator[LeftOutPart]:
+    """Yield the jobs, if there are any."""
+    if (data_dir / JOBS).is_dir():
+        yield LeftOutPart(name="jobs", reason="a deleted job would come back with them: 'job export ID' keeps a memory")
 
 
 def _elsewhere(setup: Setup) -> Iterator[LeftOutPart]:

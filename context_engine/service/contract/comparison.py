@@ -21,6 +21,7 @@ ChangeCode = Literal[
     "weaker_removed",
     "reranked",
     "exact_match",
+    "newer",
     "authority",
     "limits",
 ]
@@ -68,7 +69,7 @@ class Enhanced(Baseline):
 class RankStep(_Published):
     """The effect of one engine step on a chunk; null rank: the chunk is not ranked."""
 
-    step: str = Field(description="dedup, filter, rerank, exact_match, authority or limits.")
+    step: str = Field(description="dedup, filter, rerank, exact_match, recency, authority or limits.")
     from_rank: Rank | None
     to_rank: Rank | None
 

@@ -268,3 +268,86 @@ def test_what_stands_only_around_a_clause_is_no_support() -> None:
     text = "A meeting of the members is competent to approve any matter by resolution. Such a resolution has no effect."
     sentence = "A meeting of the members is not competent to approve any matter by resolution."
     assert checked(sentence, text).verdict is not Verdict.SUPPORTED
+
+
+def test_no_one_may_and_no_one_must_are_told_apart() -> None:
+    text = "No record shall be destroyed. No holder may hold more than 10 %."
+    assert checked("No record must be destroyed.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("No record may be destroyed.", text)) == {"modal"}
+    assert codes(checked("No holder must hold more than 10 %.", text)) == {"modal"}
+    assert checked("A holder must not hold more than 10 %.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_modal_is_read_through_words_inserted_behind_it() -> None:
+    text = "A member may, as applicable, be required to pay a fee, and can use the desk."
+    assert checked("A member may be required to pay a fee.", text).verdict is Verdict.SUPPORTED
+    assert "modal" in codes(
+        checked("A member must, as applicable, be required to pay a fee, and can use the desk.", text)
+    )
+
+
+def test_a_modal_between_is_not_left_out() -> None:
+    text = "Facts of the transaction which the desk has entered into or may have contemplated with or for the client."
+    false = "Facts of the transaction which the desk has entered into with or for the client."
+    assert "modal" in codes(checked(text.replace("may", "must"), text))
+    assert checked(false, text).verdict is not Verdict.SUPPORTED
+
+
+def test_a_topic_with_another_bound_than_its_heading_is_not_known() -> None:
+    text, headings = "The test file states what was not tested.", ["Before the release"]
+    assert checked(f"Regarding before the release: {text}", text, headings=headings).verdict is Verdict.SUPPORTED
+    assert codes(checked(f"Regarding after the release: {text}", text, headings=headings)) == {"bound"}
+
+
+def test_one_and_many_of_a_name_are_told_apart() -> None:
+    text = "Each other Agency reviews independently of the Agencies of the issuer."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Each other Agencies reviews independently of the Agency of the issuer.", text)) == {"roles"}
+    text = "The functions of the Persons, including the Persons on leave, are listed."
+    assert codes(checked("The functions of the Persons, including the Person on leave, are listed.", text)) == {"name"}
+
+
+def test_two_sides_are_not_said_as_one_twice() -> None:
+    text = "The result is a percentage above or below the prior period."
+    assert codes(checked("The result is a percentage below or below the prior period.", text)) == {"number"}
+
+
+def test_a_title_in_capitals_is_no_subject() -> None:
+    text = "RULES FOR AUTHORISED PERSONS Encryption of data, both at rest and in transit, should be in the policy."
+    assert checked("Encryption of data, both at rest and in transit, should be in the policy.", text).labels == ("[1]",)
+    assert codes(checked("Authorised Persons should be in the policy.", text)) >= {"subject"}
+
+
+def test_words_of_two_parts_are_not_joined() -> None:
+    text = (
+        "Within the Code, the rules relating to Abuse in relation to Stocks, extend to Abuse in the context of Metals."
+    )
+    false = (
+        "Within the Code, the rules relating to Stocks in relation to Abuse, extend to Abuse in the context of Metals."
+    )
+    assert codes(checked(false, text)) == {"roles"}
+
+
+def test_the_agent_of_a_passive_acts_and_nothing_else() -> None:
+    text = "A Residual Risk rated very high may be accepted only by the Risk Committee, for 3 months."
+    assert checked("Only the Risk Committee may accept a Residual Risk rated very high, for 3 months.", text).quotes
+    false = "Only the Residual Risk may accept a Risk Committee rated very high, for 3 months."
+    assert "roles" in codes(checked(false, text))
+
+
+def test_the_name_of_a_row_does_not_act() -> None:
+    text = "| Change | Approved by |\n|---|---|\n| Emergency | Incident Commander |\n"
+    assert checked("An Emergency change is approved by the Incident Commander.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("The Incident Commander change is approved by an Emergency.", text)) == {"row"}
+
+
+def test_a_condition_at_the_beginning_turns_the_main_clause_round() -> None:
+    text = "An insurance recovery is recorded only when the insurer has confirmed it in writing."
+    turned = "Only when the insurer has confirmed it in writing is an insurance recovery recorded."
+    assert checked(turned, text).verdict is Verdict.SUPPORTED
+
+
+def test_the_first_word_of_a_name_is_a_name_too() -> None:
+    text = "Contracts of Insurance: Carrying Contracts means the activity specified in paragraph 32 of Schedule 1."
+    false = "Effecting Contracts of Insurance means the activity specified in paragraph 32 of Schedule 1."
+    assert "name" in codes(checked(false, text))

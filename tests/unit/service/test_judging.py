@@ -14,13 +14,8 @@ from context_engine.errors import InvalidRequest, RecordNotFound
 from context_engine.evaluation.qrels import read_qrels
 from context_engine.evaluation.questions import read_questions
 from context_engine.service.deployment import Deployment
-from context_engine.service.judging import (
-    ANSWERS,
-    PASSAGES,
-    WITHOUT_QUESTION,
-    judge_answer,
-    judge_passage,
-)
+from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
+from context_engine.service.judging import judge_answer, judge_passage
 from context_engine.service.kept import KeptAnswer
 from context_engine.service.records import own_result
 from tests.unit.service.small_bank import CHAIR, CLERK, QUESTION, caller, searched, small_bank

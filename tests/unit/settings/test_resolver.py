@@ -88,6 +88,19 @@ def test_without_own_options_the_cached_settings_are_returned_and_never_those_of
     assert resolver.resolve(None, request()).values.min_chunks == 0
 
 
+@pytest.mark.parametrize("key", ["cache_ttl_s", "cache_unversioned_ttl_s"])
+def test_a_call_may_shorten_a_lifetime_of_the_cache_but_not_lengthen_it(key: str) -> None:
+    spec = domain(**{key: 60.0})
+    resolver = SettingsResolver(personas=persona_layers({"patient": {key: 600.0}}, "personas.json"))
+    for seconds, persona in ((0.0, None), (60.0, None), (600.0, "patient")):
+        values = resolver.resolve(spec, request(persona, **{key: seconds})).values
+        assert getattr(values, key) == seconds
+    with pytest.raises(InvalidRequest, match=rf"option '{key}': .* \(60 s, from domain NPA\), not lengthen it"):
+        resolver.resolve(spec, request(**{key: 60.5}))
+    with pytest.raises(InvalidRequest, match=r"\(0 s, from default\)"):
+        resolver.resolve(domain(), request(**{key: 1.0}))
+
+
 def test_the_cache_is_bounded() -> None:
     resolver = SettingsResolver()
     for number in range(600):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.index_sync import copy_indexes
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.stats import (
@@ -141,10 +142,27 @@ class Holdings:
         Raises:
             StoreError: there is no base, or it cannot be read.
         """
+        self._copy_rows(data_dir / self.path.name)
+
+    def copy_with_index_to(self, data_dir: Path) -> None:
+        """Copy the rows with the index that they have, so that a change counts in the copy as it would here.
+
+        The index comes first: it may lag behind the rows, and the copy's first writer catches up (`Rehearsable`).
+
+        Args:
+            data_dir: as of `copy_to`.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        target = data_dir / self.path.name
+        copy_indexes(self.path, target)
+        self._copy_rows(target)
+
+    def _copy_rows(self, target: Path) -> None:
         if not schema.exists(self.path):
             raise schema.missing(self.path)
-        target = data_dir / self.path.name
-        target.mkdir(parents=True)
+        target.mkdir(parents=True, exist_ok=True)
         try:
             copy_database(self.path / schema.DATABASE, target / schema.DATABASE)
         except sqlite3.DatabaseError as error:

@@ -330,6 +330,20 @@ class PartitionIndex:
         return self._writer
 
 
+def copy_indexes(root: Path, target: Path) -> None:
+    """Copy the indexes of a base while it may be written.
+
+    The list of segments is read before the mark, as by a reader. If a file that it names was deleted meanwhile, the
+    copy is unreadable, and the copy's first writer rebuilds it.
+    """
+    for path in root.glob("index-*/*"):
+        copy = target / path.parent.name / path.name
+        copy.mkdir(parents=True)
+        for name in sorted((file.name for file in path.iterdir()), key=lambda name: name != indexing.META):
+            with suppress(FileNotFoundError):
+                _linked(str(path / name), str(copy / name))
+
+
 def _linked(source: str, to: str) -> None:
     """Link a file of a segment, which never changes; copy other files, and files that cannot be linked.
 

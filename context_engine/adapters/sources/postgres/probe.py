@@ -6,8 +6,8 @@ from typing import Final
 
 from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.postgres.schema import StoreState
-from context_engine.adapters.sources.stores.recall import LEAST_RECALL
 from context_engine.core.models import AccessScope, Examination, Notice, NoticeCode
+from context_engine.core.protocols import LEAST_RECALL
 
 _EXTENSIONS: Final = ("vector", "pg_textsearch", "pg_search")
 

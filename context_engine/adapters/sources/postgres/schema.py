@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from psycopg import sql
 from psycopg.errors import InvalidSchemaName, UndefinedTable
 
-from context_engine.adapters.sources.postgres.connection import INGEST, NOTHING_WRITTEN, Session, one_row
+from context_engine.adapters.sources.postgres.connection import NOTHING_WRITTEN, Session, one_row
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, StoreVersionMismatch
@@ -24,7 +24,8 @@ WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
 
 _MIGRATIONS: Final = files(__package__).joinpath("migrations")
 """One file of statements for each version, by its number."""
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""Tables of an older version can be searched too; the next writer brings them up to date."""
 
 
 class HeldClass(NamedTuple):
@@ -33,12 +34,14 @@ class HeldClass(NamedTuple):
     Attributes:
         texts: chunks in its partition, without bare headings.
         words: terms in them, in all.
+        generation: number of commits that changed it; None in tables that do not count them yet.
     """
 
     key: int
     holds: AccessClass
     texts: int
     words: int
+    generation: int | None
 
 
 class StoreState(NamedTuple):
@@ -88,25 +91,21 @@ def read_state(session: Session) -> StoreState:
 
     Raises:
         SourceNotFound: nothing was ever ingested into the schema.
-        StoreVersionMismatch: the tables are of another version.
+        StoreVersionMismatch: a later version of this package made the tables.
     """
     try:
         rows = session.execute(
-            "SELECT version, base_id, generation, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
-            " classification, texts, words FROM state LEFT JOIN classes ON true ORDER BY class_key"
+            "SELECT version, base_id, state.generation, words_version, model_id, coalesce(dimension, 0), class_key,"
+            " rules, classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint"
+            " FROM state LEFT JOIN classes ON true ORDER BY class_key"
         ).fetchall()
     except (UndefinedTable, InvalidSchemaName) as error:
         raise SourceNotFound(NOTHING_WRITTEN) from error
     if rows[0][0] > SCHEMA_VERSION:
         raise _too_new(rows[0][0])
-    if rows[0][0] < SCHEMA_VERSION:
-        raise StoreVersionMismatch(
-            f"its tables are of version {rows[0][0]}, this program needs {SCHEMA_VERSION}: '{INGEST}' brings them up "
-            "to date"
-        )
     classes = (
-        HeldClass(key, AccessClass(rules, Classification(name) if name else None), texts, words)
-        for *_, key, rules, name, texts, words in rows
+        HeldClass(key, AccessClass(rules, Classification(name) if name else None), texts, words, generation)
+        for *_, key, rules, name, texts, words, generation in rows
         if key is not None
     )
     _, base_id, generation, words_version, model_id, dimension, *_ = rows[0]

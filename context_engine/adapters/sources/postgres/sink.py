@@ -63,7 +63,7 @@ class PostgresSink:
         self._address, self._now, self._place, self._repair = servers.address, now, place, repair
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
-        self._written = 0
+        self._written, self._touched = 0, set[int]()
         with failures():
             self._session = servers.session(write=True)
             try:
@@ -103,6 +103,7 @@ class PostgresSink:
             self._remove(source_key, document_id, version)
             claimed = claimed_by(chunks)
             key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+            self._touched.add(key)
             moment = self._now().isoformat(timespec="seconds")
             (doc_key,) = one_row(
                 self._session,
@@ -148,10 +149,14 @@ class PostgresSink:
         """
         with failures():
             self._begin()
-            self._vectors.embed()
+            self._touched |= self._vectors.embed()
             self._write_counts()
+            self._session.execute(
+                "UPDATE classes SET generation = generation + 1 WHERE class_key = ANY(%s)", (list(self._touched),)
+            )
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
             self._session.execute("COMMIT")
+            self._touched.clear()
             if self._written >= _ANALYSE_FROM:
                 self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
                 self._vectors.index()
@@ -231,10 +236,12 @@ class PostgresSink:
 
     def _remove(self, source_key: int, document_id: str, version: str) -> None:
         row = self._session.execute(
-            "DELETE FROM documents WHERE source_key = %s AND document_id = %s AND version = %s RETURNING doc_key",
+            "DELETE FROM documents WHERE source_key = %s AND document_id = %s AND version = %s"
+            " RETURNING doc_key, class_key",
             (source_key, document_id, version),
         ).fetchone()
         if row is not None:
+            self._touched.add(row[1])
             self._remove_words(row[0])
 
     def _remove_words(self, doc_key: Any) -> None:
@@ -322,6 +329,7 @@ class PostgresSink:
         for body, head in rows:
             self._counts.add(key, body.split(), head.split(), -1)
             self._counts.add(to, body.split(), head.split(), 1)
+        self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
         self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))
         self._session.execute("UPDATE documents SET class_key = %s WHERE doc_key = ANY(%s)", (to, doc_keys))
@@ -337,6 +345,7 @@ class PostgresSink:
                 "SELECT rid, chunk_id, content, fields FROM chunks WHERE doc_key = %s ORDER BY rid", (doc_key,)
             ).fetchall()
             chunks = [decode(row[1:], indexed_at) for row in rows]
+            self._touched.add(key)
             self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
         self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
 

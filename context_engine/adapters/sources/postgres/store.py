@@ -51,6 +51,12 @@ _EMBEDDING_SHARE: Final = 0.8
 _LISTED_AT_ONCE: Final = 1_000
 _LIST_S: Final = 600.0
 _MOST_REMEMBERED: Final = 1_024
+_LEARNT: Final = (
+    "SELECT domain, scorer_id, class_key, calibration FROM calibrations WHERE class_key = ANY(%(keys)s::integer[])"
+    " UNION ALL SELECT '', '', key, to_regclass('vectors_' || key || '_hnsw')::text"
+    " FROM unnest(%(keys)s::integer[]) AS key ORDER BY 1, 2, 3"
+)
+"""What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
 class PostgresStore:
@@ -110,10 +116,10 @@ class PostgresStore:
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
-                    return SourceAnswer(notes=(_note(NoticeCode.SOURCE_UNKNOWN, scope),))
+                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
                 return SourceAnswer(
                     chunks=[] if key is None else chunks[key],
-                    notes=tuple(_note(code, scope) for code in notes),
+                    notes=tuple(self._note(code, scope, view) for code in notes),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
@@ -138,6 +144,10 @@ class PostgresStore:
         elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
             codes.append(NoticeCode.ANN_RECALL_LOW)
         return codes
+
+    def _note(self, code: NoticeCode, scope: Scope, view: SnapshotView) -> Notice:
+        recall = self.watch.recall(view.classes) if code is NoticeCode.ANN_RECALL_LOW else None
+        return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
 
     def calibration_plan(
         self,
@@ -232,22 +242,24 @@ class PostgresStore:
             return [decode(tuple(row), indexed_at) for indexed_at, *row in rows]
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
-        """Return the version of the store (`Versioned`); "" for some callers, and if a standby may answer.
+        """Return the version of the access classes that a caller may read (`Versioned`).
 
-        The commits of all access classes are counted together, and a caller who may not read all of them must not learn
-        of the others. A standby may answer with less than the server has that was asked for the version.
+        It is "" if a standby may answer, with less than the server has that was asked for the version, and in tables
+        that do not count the commits of each class yet.
 
         Raises:
             SourceError, StoreVersionMismatch: the server failed, or the tables are of another version.
         """
-        if access is not None or self._servers.address.read_from == "standby":
+        if self._servers.address.read_from == "standby":
             return ""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
-            calibrated = session.execute(
-                "SELECT domain, scorer_id, class_key, calibration FROM calibrations ORDER BY 1, 2, 3"
-            ).fetchall()
-        return hashlib.sha256(repr((state, calibrated)).encode()).hexdigest()
+            classes = state.readable(access)
+            rows = session.execute(_LEARNT, {"keys": [held.key for held in classes]}).fetchall()
+        if any(held.generation is None for held in classes):
+            return ""
+        seen = (state._replace(generation=0, classes=classes), rows)
+        return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
         """Return what the server is and what it holds of a source."""
@@ -298,10 +310,6 @@ class PostgresStore:
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
                 source_id=source_id,
             )
-
-
-def _note(code: NoticeCode, scope: Scope) -> Notice:
-    return Notice(code, scope.source_id, str(code))
 
 
 def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:

@@ -63,20 +63,24 @@ class VectorWriter:
         )
         self._made = False
 
-    def embed(self) -> None:
-        """Embed every searchable row without vectors.
+    def embed(self) -> set[int]:
+        """Embed every searchable row without vectors, and return the keys of their access classes.
 
         Raises:
             EmbedderError: the model failed.
         """
+        keys = set[int]()
         if self._embedder is None:
-            return
+            return keys
         if not self._made:
             self._make(self._embedder)
         missing = [rid for (rid,) in self._session.execute(_MISSING)]
         for start in range(0, len(missing), _AT_ONCE):
             _log.info("embedding %d of %d rows", start, len(missing))
-            self._write(self._session.execute(_TEXTS, (missing[start : start + _AT_ONCE],)).fetchall(), self._embedder)
+            keys |= self._write(
+                self._session.execute(_TEXTS, (missing[start : start + _AT_ONCE],)).fetchall(), self._embedder
+            )
+        return keys
 
     def remove(self, doc_key: int) -> None:
         """Remove the vectors of a document."""
@@ -111,10 +115,11 @@ class VectorWriter:
         )
         self._made = True
 
-    def _write(self, rows: Sequence[Any], embedder: Embedder) -> None:
+    def _write(self, rows: Sequence[Any], embedder: Embedder) -> set[int]:
         texts = [passages(decode(tuple(row[5:]), row[4])) for row in rows]
         vectors = iter(embedder.embed_documents([text for some in texts for text in some]))
-        for key in {row[0] for row in rows}:
+        keys = {int(row[0]) for row in rows}
+        for key in keys:
             add_partition(self._session, "vectors", key)
         with (
             self._session.cursor() as cursor,
@@ -123,6 +128,7 @@ class VectorWriter:
             for row, some in zip(rows, texts, strict=True):
                 for part in range(len(some)):
                     copy.write_row((*row[:4], part, as_vector(next(vectors))))
+        return keys
 
 
 def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from context_engine.core.protocols import LEAST_RECALL
+
 WATCH_EVERY: Final = 50
 """Of so many searches by an index one is also run exactly, the first among them."""
-LEAST_RECALL: Final = 0.95
 _REMEMBERED: Final = 20
 
 

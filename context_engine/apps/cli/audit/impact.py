@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.audit.subscriptions import subscribe_to
 from context_engine.apps.cli.console import note, out, print_json, table, write_text
+from context_engine.apps.cli.context import with_acting, with_domain
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.core.text import bare_version
@@ -35,6 +37,8 @@ Examples:
   context-engine audit impact --document NPA-SOP-001
   context-engine audit impact --document NPA-SOP-001 --version 3.1 --shown
   context-engine audit impact --chunk npa_sops/NPA-SOP-001@3.1#4 --csv > answers.csv
+  context-engine audit impact --document NPA-SOP-001 --subscribe --domain NPA
+  context-engine audit impact --question "Who approves a new product?" --subscribe --domain NPA
 """
 
 
@@ -47,14 +51,39 @@ Examples:
 @click.option("--shown", is_flag=True, help="Only answers that showed it.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write one line for each chunk of each answer.")
+@click.option("--subscribe", is_flag=True, help="Send an event when the document, or what is answered, changes.")
+@click.option("--question", metavar="TEXT", help="With --subscribe: a question instead of a document.")
+@click.option("--persona", metavar="NAME", help="With --question: the persona who asks.")
+@with_domain("With --subscribe: the domain")
+@with_acting
 @with_ledger
-def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wanted: str | None) -> None:
+def impact(
+    at: LedgerLocation,
+    shown: bool,
+    as_json: bool,
+    as_csv: bool,
+    subscribe: bool,
+    question: str | None,
+    persona: str | None,
+    domain: str | None,
+    **wanted: str | None,
+) -> None:
     """List the answers that used a document: that showed it, merged it into an equal text, or found and dropped it.
 
     A fetch by id counts as shown. Callers are named by their pseudonyms. Pruned records are still found, but without
     ranks.
+
+    With --subscribe nothing is listed. From then on, each ingest into the domain looks at the document or asks the
+    question again, with the rights of the principal (--as), and tells what has changed to the configured 'event_sinks'.
+    'context-engine audit subscriptions' lists, checks and cancels.
     """
     from context_engine.audit.review.impact import impact as answers
+
+    if subscribe:
+        subscribe_to(at, domain, question, persona, **wanted)
+        return
+    if question is not None or persona is not None or domain is not None:
+        raise click.UsageError("--question, --persona and --domain go with --subscribe.")
 
     if as_json and as_csv:
         raise click.UsageError("Give one of --json and --csv.")

@@ -5,20 +5,22 @@ from __future__ import annotations
 import getpass
 import re
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, outcome, print_json
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
+    from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
 
 
@@ -150,6 +152,7 @@ Examples:
   context-engine audit erase --caller jo@bank.example --reason "request of 2 March" --dry-run
   context-engine audit erase --query 019cad50-24a0-7afe-8262-0d28d32447a6 --reason "card number in the question" --yes
   context-engine audit erase --document sop-7 --version 3 --reason "published by mistake"
+  context-engine audit erase --job job-20260302-091500-3f9a1c --reason "the mandate has ended" --yes
 """
 
 _SHA256: Final = re.compile("[0-9A-Fa-f]{64}")
@@ -162,6 +165,7 @@ _TRIAL: Final = "only looked for"
 @click.option("--text", "texts", metavar="SHA256", multiple=True, help="The text of a chunk, by its content_sha256.")
 @click.option("--document", metavar="ID", help="The texts of a document's chunks.")
 @click.option("--version", metavar="V", help="With --document: only this version.")
+@click.option("--job", "jobs", metavar="ID", multiple=True, help="A job's questions, and the texts of its documents.")
 @click.option("--reason", metavar="TEXT", help="The reason; it stays in the log for ever, so name nobody.")
 @click.option("--by", metavar="NAME", help="Who erases; it stays in the log for ever. Default: your login name.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be erased.")
@@ -175,6 +179,7 @@ def erase(
     texts: tuple[str, ...],
     document: str | None,
     version: str | None,
+    jobs: tuple[str, ...],
     reason: str | None,
     by: str | None,
     dry_run: bool,
@@ -183,12 +188,15 @@ def erase(
 ) -> None:
     """Delete questions, or texts that were shown; every proof of every record stays valid.
 
+    Judgements of such questions, and those that such a caller gave, are erased too.
+
     Entries stay: who asked (as a pseudonym), when, and which chunks were returned. A new entry records what was erased,
     why and by whom. A record without its question or texts can no longer be replayed. A ledger in a file is then
-    rewritten, so that no page keeps a copy; recorded searches wait meanwhile.
+    rewritten, so that no page keeps a copy; recorded searches wait meanwhile. No answer kept in the cache before is
+    given again.
     """
-    if not (queries or callers or texts or document):
-        raise click.UsageError("Name what to erase: --query, --caller, --text or --document.")
+    if not (queries or callers or texts or document or jobs):
+        raise click.UsageError("Name what to erase: --query, --caller, --text, --document or --job.")
     if version is not None and document is None:
         raise click.UsageError("--version needs --document.")
     if short := next((text for text in texts if _SHA256.fullmatch(text) is None), None):
@@ -196,18 +204,20 @@ def erase(
     if reason is None and not dry_run:
         raise click.UsageError("Missing option '--reason'.")
     with opened_ledger(at) as opened:
-        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version))
+        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version), jobs)
         words = {"reason": reason or _TRIAL, "by": by or _login()}
-        erased = _erased(opened.ledger, wanted, words, dry_run=True)
+        erased, judged = _erased(opened.ledger, wanted, words, dry_run=True), _judged(opened, wanted, dry_run=True)
         if not dry_run:
-            if _any(erased):
-                make_sure(f"Erase {_what(erased)}?", yes=yes)
+            if _any(erased) or judged:
+                make_sure(f"Erase {_what(erased, judged)}?", yes=yes)
             with busy("Erasing …", quiet=True):
+                judged = _judged(opened, wanted, dry_run=False)
                 erased = _erased(opened.ledger, wanted, words, dry_run=False)
+            _drop_kept_answers(opened.context.setup, opened.ledger.clock)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict()}
+        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict(), "judgements": judged}
         print_json(published)
-    _report_erased(erased, dry_run=dry_run, as_json=as_json)
+    _report_erased(erased, judged, dry_run=dry_run, as_json=as_json)
 
 
 def _wanted(
@@ -216,6 +226,7 @@ def _wanted(
     callers: tuple[str, ...],
     texts: tuple[str, ...],
     document: tuple[str | None, str | None],
+    jobs: tuple[str, ...],
 ) -> Wanted:
     from context_engine.audit.ledger.erase import Wanted
     from context_engine.audit.record.question import Pseudonyms
@@ -226,7 +237,7 @@ def _wanted(
     document_id, version = document
     documents = () if document_id is None else ((document_id, version),)
     lowered = tuple(text.lower() for text in texts)
-    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents)
+    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents, sources=jobs)
 
 
 def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
@@ -235,21 +246,55 @@ def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: b
     return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
 
 
+def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
+    """Delete the answers that replicas share; the erasure itself has made them, and those in memory, unusable."""
+    from context_engine.wiring.result_cache import open_shared_cache
+
+    shared = open_shared_cache(setup, clock)
+    if shared is None:
+        return
+    with closing(shared):
+        try:
+            shared.drop()
+        except StoreError as error:
+            note(f"{error}: no search uses them any more, and each ends with its lifetime.", style="yellow")
+
+
+def _judged(opened: OpenLedger, wanted: Wanted, *, dry_run: bool) -> int:
+    """Erase the judgements by the callers and those of the searches whose question is erased; return how many."""
+    from context_engine.audit.record.entry import read_entry
+    from context_engine.service.judgements import Judgement, erase_judgements
+
+    callers, ledger = frozenset(wanted.callers), opened.ledger
+
+    def concerns(row: Judgement) -> bool:
+        search_id = str(row.get("search_id", ""))
+        if row.get("by") in callers or {search_id, row.get("answer_id")} & set(wanted.record_ids):
+            return True
+        stored = ledger.entry(search_id) if callers and search_id else None
+        asked = {} if stored is None or stored.entry is None else read_entry(stored.entry).get("caller") or {}
+        return bool(callers & {asked.get("pseudonym"), asked.get("for")})
+
+    return erase_judgements(opened.context.data_dir, concerns, dry_run=dry_run)
+
+
 def _any(erased: Erased) -> bool:
     return bool(erased.questions or erased.texts or erased.cards)
 
 
-def _what(erased: Erased) -> str:
+def _what(erased: Erased, judged: int) -> str:
     parts = [counted(count, noun) for count, noun in ((erased.questions, "question"), (erased.texts, "text")) if count]
-    return f"{' and '.join(parts) or 'chunk metadata'} of {counted(erased.records, 'record')}"
+    parts += ["chunk metadata"] if erased.cards and not parts else []
+    of_records = [f"{' and '.join(parts)} of {counted(erased.records, 'record')}"] if parts else []
+    return " and ".join([*of_records, *([counted(judged, "judgement")] if judged else [])])
 
 
-def _report_erased(erased: Erased, *, dry_run: bool, as_json: bool) -> None:
+def _report_erased(erased: Erased, judged: int, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
-        if not _any(erased):
+        if not _any(erased) and not judged:
             outcome("nothing to erase", "the ledger does not have it, or it was erased before")
         else:
-            outcome("would be erased" if dry_run else "erased", _what(erased))
+            outcome("would be erased" if dry_run else "erased", _what(erased, judged))
     if dry_run:
         return
     if erased.overwritten is None:

@@ -147,6 +147,7 @@ def print_account(console: Console, account: Account, proof: Mapping[str, Any]) 
         _table(console, "Left out", ("source", "chunk", "reason"), entry.get("left_out", ()))
     elif entry["kind"] == "answer":
         _lines(console, "Answer", _answer(account))
+        _lines(console, "Searches", _searches(account))
     else:
         _table(console, "Shown", _CHUNK_COLUMNS, _chunks(entry))
         _lines(console, "Stale", _stale(entry))
@@ -335,6 +336,20 @@ def _answer(account: Account) -> list[str]:
         lines += [f"  {finding['code']}: {finding['detail']}" for finding in sentence["findings"]]
         lines += [f"  {_evidence(quote)}" for quote in sentence["quotes"]]
     return lines
+
+
+def _searches(account: Account) -> list[str]:
+    """Return the lines of a workflow: each search with its record, and why it ended."""
+    workflow = account.entry.get("workflow")
+    if workflow is None:
+        return []
+    words = (account.answer or {}).get("searches") or [{"query": "", "cites": ""}] * len(workflow["rounds"])
+    lines = [
+        f"{number}  {made['search']}  {made['why']}, {counted(made['chunks'], 'passage')}: {said['query']}".rstrip(" :")
+        for number, (made, said) in enumerate(zip(workflow["rounds"], words, strict=True), start=1)
+    ]
+    limits = ", ".join(f"{name} {value:g}" for name, value in workflow["limits"].items())
+    return [*lines, f"stopped: {workflow['stopped']}; policy: {workflow['policy']}; limits: {limits}"]
 
 
 def _evidence(quote: Mapping[str, Any]) -> str:

@@ -150,7 +150,7 @@ def _of_readers(context: CliContext, options: dict[str, Any]) -> Path:
     Raises:
         InvalidRequest: --qrels is given too, or nobody has judged a passage.
     """
-    from context_engine.service.judging import PASSAGES
+    from context_engine.service.judgements import PASSAGES
 
     path = context.data_dir / PASSAGES
     if options["qrels"] is not None:

@@ -27,20 +27,30 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
-    """Show the content of the base."""
+    """Show the content of the base, and when each source was last written.
+
+    --json has the reports of past runs of 'ingest' too: the last of each source whole, others without their notices.
+    """
+    from context_engine.ingest.kept_reports import KeptReports
+
     with opened_base(location) as base:
-        facts = base.stats()
+        facts, ingests = base.stats(), KeptReports(base.path).all()
     if as_json:
         sources = {name: source._asdict() for name, source in facts.sources.items()}
         calibrations = [{"domain": domain, "partition": key, **asdict(row)} for domain, key, row in facts.calibrations]
         adapters = [stored._asdict() for stored in facts.adapters]
-        print_json({**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters})
+        published = {**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters}
+        print_json({**published, "ingests": [report.to_dict() for report in ingests]})
         return
     console = out()
     show(console, _facts(facts))
     console.print()
-    rows = ((name, source.documents, source.chunks) for name, source in facts.sources.items())
-    show(console, table(("source", ">documents", ">chunks"), rows))
+    last = {source_id: report.at for report in reversed(ingests) for source_id in report.sources}
+    rows = (
+        (name, source.documents, source.chunks, last.get(name, "")[:16].replace("T", " "))
+        for name, source in facts.sources.items()
+    )
+    show(console, table(("source", ">documents", ">chunks", "last ingest"), rows))
     if len(facts.partitions) > 1:
         console.print()
         show(console, _partitions(facts.partitions))

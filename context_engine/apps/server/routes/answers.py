@@ -27,6 +27,7 @@ from context_engine.apps.server.problems import Problem, may_answer
 from context_engine.apps.server.service import Service, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
 from context_engine.core.models import Caller
+from context_engine.jobs.asking import finder_of
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.rag import RAGQueryRequest
@@ -61,13 +62,26 @@ async def answer(request: Request, body: AnswerRequest) -> Response:
     if not body.stream:
 
         def work(deployment: Deployment, caller: Authenticated) -> AnswerResponse:
-            return answer_question(deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id)
+            return answer_question(
+                deployment,
+                body,
+                principal=caller.principal,
+                caller=_CALLER,
+                request_id=request_id,
+                finder=finder_of(deployment, body),
+            )
 
         return await service.json(request, work, turn)
 
     def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
         made = answer_events(
-            deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id, stopped=stopped
+            deployment,
+            body,
+            principal=caller.principal,
+            caller=_CALLER,
+            request_id=request_id,
+            stopped=stopped,
+            finder=finder_of(deployment, body),
         )
         for number, event in enumerate(made, start=1):
             yield sse(event_name(event), number, event_json(event, demo=deployment.demo))
@@ -120,14 +134,27 @@ async def chat_completions(request: Request, body: CompletionRequest) -> Respons
     if not body.stream:
 
         def work(deployment: Deployment, caller: Authenticated) -> ChatCompletion:
-            given = answer_question(deployment, asked, principal=caller.principal, caller=_CHAT, request_id=request_id)
+            given = answer_question(
+                deployment,
+                asked,
+                principal=caller.principal,
+                caller=_CHAT,
+                request_id=request_id,
+                finder=finder_of(deployment, asked),
+            )
             return chat_completion(given, body, now)
 
         return await service.json(request, work, turn)
 
     def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
         made = answer_events(
-            deployment, asked, principal=caller.principal, caller=_CHAT, request_id=request_id, stopped=stopped
+            deployment,
+            asked,
+            principal=caller.principal,
+            caller=_CHAT,
+            request_id=request_id,
+            stopped=stopped,
+            finder=finder_of(deployment, asked),
         )
         yield from chat_chunks(made, body, now, demo=deployment.demo)
 

@@ -33,6 +33,11 @@ class SourceState(BaseModel):
     source_id: str = Field(description="Empty if the whole domain is unusable.")
     state: Literal["ok", "failed"]
     problem: str | None = Field(None, description="Why not; shown to an operator's token only.")
+    ann_recall: float | None = Field(
+        None,
+        description="Watched recall of approximate searches by vectors, 0 to 1, the lowest of the store's access "
+        "classes; null where none was measured. Shown to an operator's token only.",
+    )
 
 
 class ReadyReport(BaseModel):
@@ -100,12 +105,14 @@ def _report(service: Service, caller: Authenticated | None) -> ReadyReport:
 
 def _sources(service: Service, caller: Authenticated) -> tuple[SourceState, ...]:
     known = None if caller.operator else _known(service, caller.principal)
+    recalls = service.live.current.engine.watched_recall() if caller.operator else {}
     return tuple(
         SourceState(
             domain=domain,
             source_id=source,
             state="failed" if problem else "ok",
             problem=problem if caller.operator else None,
+            ann_recall=recalls.get((domain, source)),
         )
         for (domain, source), problem in service.readiness.problems.items()
         if known is None or (domain, source) in known

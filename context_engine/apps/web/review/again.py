@@ -26,6 +26,7 @@ from context_engine.errors import (
     StoreError,
     UnknownDomain,
 )
+from context_engine.jobs.trace import changed_decision
 from context_engine.wiring.in_force import changed_scorer, settings_in_force
 from context_engine.wiring.token_counters import counter_of_name
 
@@ -89,7 +90,9 @@ def replayed(ledger: Ledger, record_id: str, now: Now, query: str | None = None)
     """
     record = find_record(ledger, record_id)
     if read_entry(record.entry)["kind"] == "answer":
-        return replay_answer(ledger, record_id, query=query, counter=counter_of_name, mask=now.setup.mask())
+        return replay_answer(
+            ledger, record_id, query=query, counter=counter_of_name, mask=now.setup.mask(), decided=changed_decision
+        )
     restored = restore(record.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
     return recomputed(restored, now, contexts=[read_entry(entry) for entry in context_entries(ledger, record_id)])
 

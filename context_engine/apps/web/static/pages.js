@@ -63,3 +63,6 @@ for (const link of document.querySelectorAll("a[data-copy]")) {
     setTimeout(() => { link.textContent = text; }, 1600);
   });
 }
+
+// The page of a job that runs shows its progress.
+if (document.querySelector("[data-running]")) setTimeout(() => location.reload(), 2000);

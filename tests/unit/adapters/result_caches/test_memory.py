@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.result_caches import MemoryCache, TieredCache
+from context_engine.adapters.result_caches import ErasableCache, MemoryCache, TieredCache
 from context_engine.core.models import KeptSearch
+from context_engine.core.protocols import EpochCache
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +75,18 @@ def test_the_shared_store_is_asked_once_for_what_is_not_near(kept):
     assert tiers.get("other") is None
     tiers.close()
     assert near.get("k") is None and shared.get("k") is None
+
+
+def test_what_this_process_kept_is_dropped_as_soon_as_the_mark_is_another(kept):
+    marks, memory = iter(["", "", None, "a", "a"]), MemoryCache(2**20)
+    cache = ErasableCache(memory, lambda: next(marks), forget=memory.forget, close=lambda: None)
+    assert isinstance(cache, EpochCache)
+    assert cache.epoch() == ""
+    cache.put("k", kept)
+    assert cache.epoch() == "" and cache.get("k") == kept
+    assert cache.epoch() is None and cache.get("k") == kept, "it is not known that anything was erased"
+    assert cache.epoch() == "a" and cache.get("k") is None
+    cache.put("k", kept)
+    assert cache.epoch() == "a" and cache.get("k") == kept
+    cache.close()
+    assert cache.get("k") is None

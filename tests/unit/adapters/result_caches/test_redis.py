@@ -16,7 +16,7 @@ pytest.importorskip("cryptography", reason="the extra 'redis'")
 
 from context_engine.adapters.result_caches.redis import RedisCache, connected
 from context_engine.core.models import Classification, KeptSearch, RankedChunk, WithheldChunk
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreError
 
 SECRET = b"fictitious-secret-of-a-test-0123"
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
@@ -41,6 +41,14 @@ class Memory:
         self._called()
         self.values[name] = value
         self.lifetimes.append(px)
+
+    def scan_iter(self, pattern: str, count: int) -> list[str]:
+        self._called()
+        return [name for name in self.values if name.startswith(pattern.removesuffix("*"))]
+
+    def unlink(self, name: str) -> int:
+        self._called()
+        return int(self.values.pop(name, None) is not None)
 
     def close(self) -> None:
         self.values.clear()
@@ -219,3 +227,17 @@ def test_a_real_redis(redis_server, kept, caplog):
     redis_server.start()
     cache.put("k", kept)
     assert cache.get("k") == kept
+
+
+def test_all_answers_of_the_database_are_dropped_and_nothing_else(memory, kept):
+    cache_on(memory).put("k", kept)
+    cache_on(memory, namespace="another release").put("k", kept)
+    memory.values["of another program"] = b"1"
+    assert cache_on(memory).drop() == 2
+    assert memory.values == {"of another program": b"1"}
+
+
+def test_a_redis_that_refuses_to_drop_is_an_error_without_its_words(memory, kept):
+    memory.error = OSError("no way to 10.0.0.7")
+    with pytest.raises(StoreError, match=r"could not be deleted \(OSError\)"):
+        cache_on(memory).drop()

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from context_engine.apps.mcp.tools import TOOLS
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.service.callers import Authenticated
@@ -73,7 +74,7 @@ def test_an_older_client_is_served_as_dify_s_asks(client: TestClient, version: s
     done = posted(client, {"jsonrpc": "2.0", "method": "notifications/initialized"}, **later)
     assert (done.status_code, done.content) == (202, b"")
     tools = posted(client, request("tools/list"), **later).json()["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["search", "answer", "fetch", "explain", "domains"]
+    assert [tool["name"] for tool in tools] == [tool.name for tool in TOOLS]
     answer = posted(client, call("search", question=QUESTION), **later)
     assert answer.headers["content-type"] == "application/json"
     result = answer.json()["result"]
@@ -205,7 +206,7 @@ anything = st.recursive(
     max_leaves=8,
 )
 methods = st.sampled_from(["initialize", "tools/list", "tools/call", "ping", "server/discover", "x", ""]) | anything
-names = st.sampled_from(["search", "answer", "fetch", "explain", "domains"]) | anything
+names = st.sampled_from(["search", "answer", "fetch", "explain", "domains", "feedback"]) | anything
 keys = st.sampled_from(["question", "query", "domain", "top_k", "filters", "id", "cursor", "as_of", "search_id"])
 params = st.fixed_dictionaries({}, optional={"name": names, "arguments": st.dictionaries(keys, anything) | anything})
 versions = st.just("2.0") | anything

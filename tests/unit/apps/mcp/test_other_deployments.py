@@ -66,7 +66,7 @@ def test_a_list_that_is_too_long_says_what_it_leaves_out() -> None:
 
 
 def test_each_name_and_description_stands_once() -> None:
-    assert len({tool.name for tool in TOOLS}) == len({tool.description for tool in TOOLS}) == 5
+    assert len({tool.name for tool in TOOLS}) == len({tool.description for tool in TOOLS}) == 9
 
 
 def test_without_the_extra_the_command_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

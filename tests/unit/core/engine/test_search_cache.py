@@ -348,3 +348,39 @@ def test_a_result_from_a_cache_of_others_that_is_too_old_is_not_used(world):
     world.engine._cache._store = Old()
     world.ask()
     assert world.ask().cache_age_s is None
+
+
+class Erased(MemoryCache):
+    """A store that something may be erased from."""
+
+    mark: str | None = ""
+
+    def epoch(self) -> str | None:
+        return self.mark
+
+
+def test_nothing_kept_before_an_erasure_is_given_again(make_engine, chunk_of):
+    store = Erased(2**20)
+    world = World(make_engine, [chunk_of("a", 0.9)], cache=store)
+    world.ask()
+    assert world.ask().cache_age_s == 0
+    store.mark = "erased"
+    assert world.ask().cache_age_s is None
+    assert world.ask().cache_age_s == 0
+    store.mark = None
+    assert world.ask().cache_age_s is None, "whether something was erased cannot be told"
+
+
+def test_an_answer_made_during_an_erasure_is_not_kept(make_engine, chunk_of):
+    store = Erased(2**20)
+    world = World(make_engine, [chunk_of("a", 0.9)], cache=store)
+    search = world.store.search
+
+    def with_an_erasure(query: SourceQuery) -> SourceAnswer:
+        store.mark = "erased"
+        return search(query)
+
+    world.store.search = with_an_erasure
+    world.ask()
+    store.mark = ""
+    assert world.ask().cache_age_s is None

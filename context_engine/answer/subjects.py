@@ -1,0 +1,63 @@
+"""The subjects of a sentence's rules: what stands before its modals, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from context_engine.answer.clauses import Clause
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.values import SentenceFinding
+
+
+def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
+    subject, predicate = _divided(claim)
+    known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
+    for token in subject:
+        if token.kind in CONTENT and token.key not in known:
+            yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
+    if clause.cells:
+        return
+    rules = _rules(clause.own) if content_keys(subject) else [_divided(segment) for segment in segments(clause.own)]
+    if not predicate or not any(predicate_too for _, predicate_too in rules):
+        return
+    claimed, done = content_keys(subject), content_keys(predicate)
+    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    if subject and not claimed:
+        claimed = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
+    if content_keys(nearest) and not claimed & content_keys((*nearest, *also_done)):
+        yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
+    """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
+    start = 0
+    for place, token in enumerate(tokens):
+        if token.kind is MeaningKind.MODAL:
+            return tokens[start:place], tokens[place + 1 :]
+        if token.kind is MeaningKind.BREAK and token.key not in ("and", "or"):
+            start = place + 1
+    return (), ()
+
+
+def _rules(tokens: Sequence[MeaningToken]) -> list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]]:
+    """Return what stands before and after the modal of each segment; after a comma the subject stands before it."""
+    out: list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]] = []
+    earlier: list[MeaningToken] = []
+    for segment in segments(tokens):
+        subject, predicate = _divided(segment)
+        has_own = any(token.kind is not MeaningKind.BREAK for token in subject)
+        out.append((subject if has_own or not predicate else earlier, predicate))
+        goes_on = not predicate and segment[0].kind is not MeaningKind.CONDITION
+        earlier = [*(earlier if goes_on else ()), *segment]
+    return out
+
+
+def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+    """Return the parts of a sentence between its commas, coordinators and conditions."""
+    cuts = [
+        place
+        for place, token in enumerate(tokens)
+        if token.kind is MeaningKind.BREAK or token.kind is MeaningKind.CONDITION
+    ]
+    return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]

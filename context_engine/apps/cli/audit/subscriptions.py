@@ -1,0 +1,234 @@
+"""`audit subscriptions`, and `audit impact --subscribe`: tell somebody when a document or an answer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.ledger import LedgerLocation
+from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.context import (
+    CliContext,
+    ConfigLocation,
+    only_domain,
+    open_context,
+    os_user,
+    require_operator,
+    with_location,
+)
+from context_engine.apps.cli.words import counted
+from context_engine.apps.web.inert import clean
+from context_engine.core.models import utc_text
+from context_engine.errors import ContextEngineError, InvalidRequest, nearest
+
+if TYPE_CHECKING:
+    from context_engine.core.engine import Engine
+    from context_engine.core.models import Event
+    from context_engine.insight.subscriptions import KeptSubscription, Subscription
+    from context_engine.insight.watching import Looked
+
+SCHEMA_VERSION: Final = 1
+SUBSCRIPTIONS: Final = """\b
+Examples:
+  context-engine audit subscriptions
+  context-engine audit subscriptions --check
+  context-engine audit subscriptions --cancel 5d2c9e0f41ab
+
+\b
+Exit code: 0, 3 with --check if a subscription could not be looked at, 1 failure, 2 usage or configuration.
+"""
+
+
+@click.command(epilog=SUBSCRIPTIONS)
+@click.option("--check", is_flag=True, help="Look at every subscription now, and send what has changed.")
+@click.option("--cancel", "cancelled", metavar="ID", help="End a subscription.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def subscriptions(location: ConfigLocation, check: bool, cancelled: str | None, as_json: bool) -> None:
+    """List the subscriptions that 'audit impact --subscribe' made, each with its last change.
+
+    An ingest looks at those of its sources by itself. For sources that change elsewhere, such as Dify, run it with
+    --check from time to time.
+    """
+    from context_engine.insight.subscriptions import FILE, kept_subscriptions
+    from context_engine.insight.watching import look_at_all
+
+    if check and cancelled is not None:
+        raise click.UsageError("Give one of --check and --cancel.")
+    context = _operators_context(location)
+    file = context.data_dir / FILE
+    if cancelled is not None:
+        _cancel(file, cancelled)
+    elif check:
+        looked = look_at_all(context.setup, context.data_dir)
+        if as_json:
+            print_json({"schema_version": SCHEMA_VERSION, "looked": [each.to_dict() for each in looked]})
+        else:
+            print_changes(looked)
+            note(f"{counted(len(looked), 'subscription')} looked at")
+        click.get_current_context().exit(DEGRADED if any(each.problem for each in looked) else 0)
+    else:
+        _list(list(kept_subscriptions(file).values()), as_json=as_json)
+
+
+def subscribe_to(
+    at: LedgerLocation,
+    domain: str | None,
+    question: str | None,
+    persona: str | None,
+    *,
+    document: str | None,
+    source: str | None,
+    **others: str | None,
+) -> None:
+    """Subscribe to a document or to a question.
+
+    Raises:
+        UsageError: the options name neither or both.
+        InvalidRequest: the principal can read no such document.
+    """
+    if (document is None) == (question is None) or any(value is not None for value in others.values()):
+        raise click.UsageError("--subscribe takes --document ID (and --source ID), or --question TEXT.")
+    if persona is not None and question is None:
+        raise click.UsageError("--persona goes with --question.")
+    context = _operators_context(at.configuration)
+    kept = _subscribed(
+        context,
+        domain=only_domain(context.setup.registry, domain),
+        source_id=source or "",
+        document_id=document or "",
+        query=question or "",
+        persona=persona or "",
+    )
+    outcome("subscribed", f"{kept.subscription.subscription_id}: {_summary(kept.subscription)}")
+    if not context.setup.resolver.base().values.event_sinks:
+        note("no event_sinks are configured, so only ingest and --check will tell of a change", style="yellow")
+
+
+def look_after_writing(context: CliContext, source_ids: Sequence[str]) -> list[Looked]:
+    """Look at the subscriptions to sources that were written to; a failure is noted and does not fail the command."""
+    from context_engine.insight.watching import look_at_all
+
+    try:
+        return look_at_all(context.setup, context.data_dir, frozenset(source_ids))
+    except ContextEngineError as error:
+        again = "'context-engine audit subscriptions --check' looks again"
+        note(f"subscriptions were not looked at: {error}; {again}", style="yellow")
+        return []
+
+
+def print_changes(looked: Iterable[Looked]) -> None:
+    """Print what has changed, and what could not be looked at."""
+    for each in looked:
+        name = f"{each.subscription.subscription_id}  {_summary(each.subscription)}"
+        if each.event is not None:
+            show(out(), Text(clean(f"{name}: {_told(each.event)}"), "yellow"))
+        if each.problem:
+            note(clean(f"{name}: {each.problem}"), style="red")
+
+
+def _operators_context(location: ConfigLocation) -> CliContext:
+    context = open_context(location, build_demo=False, operator=True)
+    require_operator(context.setup.config.principals)
+    return context
+
+
+def _subscribed(context: CliContext, **about: str) -> KeptSubscription:
+    from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, new_id
+    from context_engine.insight.watching import shown_now
+    from context_engine.wiring.build import build_engine
+
+    now, by = utc_text(datetime.now(UTC).replace(microsecond=0)), os_user()
+    made = Subscription(new_id(), principal=context.principal.id, by=by, at=now, **about)
+    principals = context.setup.config.principals
+    with closing(build_engine(context.setup, data_dir=context.data_dir, recorded=False)) as engine:
+        if made.document_id:
+            made = made._replace(source_id=_source_of(context, engine, made))
+        kept = KeptSubscription(made, shown_now(engine, principals, made))
+    keep(context.data_dir / FILE, kept)
+    return kept
+
+
+def _source_of(context: CliContext, engine: Engine, wanted: Subscription) -> str:
+    """Return the source that holds a document.
+
+    Raises:
+        InvalidRequest: none that the principal can read does, or several do.
+    """
+    from context_engine.insight.watching import shown_now
+
+    visible = context.setup.visible(context.principal).domain(wanted.domain)
+    named = [source.id for source in visible.sources if wanted.source_id in ("", source.id)]
+    if not named:
+        known = [source.id for source in visible.sources]
+        raise InvalidRequest(f"{wanted.domain} has no source {wanted.source_id!r}.{nearest(wanted.source_id, known)}")
+    holding, problems = [], []
+    for source_id in named:
+        try:
+            shown = shown_now(engine, context.setup.config.principals, wanted._replace(source_id=source_id))
+            holding += [source_id] if shown.texts else []
+        except ContextEngineError as error:
+            problems.append(str(error))
+    if len(holding) == 1:
+        return holding[0]
+    if holding:
+        raise InvalidRequest(f"{' and '.join(holding)} have a document {wanted.document_id!r}: name one with --source")
+    unread = f" ({'; '.join(problems)})" if problems else ""
+    raise InvalidRequest(f"{wanted.domain} has no document {wanted.document_id!r} in force{unread}")
+
+
+def _cancel(file: Path, subscription_id: str) -> None:
+    from context_engine.insight.subscriptions import cancel, kept_subscriptions
+
+    known = kept_subscriptions(file)
+    if subscription_id not in known:
+        raise InvalidRequest(f"there is no subscription {subscription_id!r}.{nearest(subscription_id, known)}")
+    cancel(file, subscription_id, by=os_user(), now=datetime.now(UTC))
+    outcome("cancelled", f"{subscription_id}: {_summary(known[subscription_id].subscription)}")
+
+
+def _list(kept: Sequence[KeptSubscription], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, "subscriptions": [each.to_dict() for each in kept]})
+        return
+    rows = [
+        (
+            each.subscription.subscription_id,
+            clean(_summary(each.subscription)),
+            each.subscription.domain,
+            clean(each.subscription.principal),
+            each.changes,
+            "" if each.event is None else f"{each.event.time:%Y-%m-%d %H:%M} {_told(each.event)}",
+        )
+        for each in kept
+    ]
+    if rows:
+        show(out(), table(("!id", "document or question", "domain", "principal", ">changes", "last change"), rows))
+    note(counted(len(rows), "subscription"))
+    if undelivered := sum(not each.delivered for each in kept):
+        note(f"{counted(undelivered, 'change')} not delivered yet: --check sends them again", style="yellow")
+
+
+def _summary(subscription: Subscription) -> str:
+    return f'"{subscription.query}"' if subscription.query else subscription.subject
+
+
+def _told(event: Event) -> str:
+    """Return the difference of an event in words."""
+    data = event.data
+    counts = [
+        f"{len(data[name])} {name}" for name in ("changed", "added", "removed", "lost", "gained") if data.get(name)
+    ]
+    if data.get("change") == "decision":
+        counts.insert(0, " becomes ".join(data["decisions"]))
+    answers = data.get("answers_that_showed_it")
+    if answers and answers["count"]:
+        counts.append(f"shown in {counted(answers['count'], 'answer')}")
+    return ", ".join(counts) or "the same texts in another order"

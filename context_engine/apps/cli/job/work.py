@@ -1,0 +1,171 @@
+"""`job start`, `add`, `run`, `close` and `delete`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.removal import make_sure
+from context_engine.apps.cli.console import note, out, outcome, print_json
+from context_engine.apps.cli.context import ConfigLocation, with_acting, with_domain, with_location
+from context_engine.apps.cli.ingest_report import print_report
+from context_engine.apps.cli.job.context import owned_jobs
+from context_engine.apps.cli.job.show import print_memory
+from context_engine.apps.cli.option_types import Amount
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from context_engine.ingest.report import IngestReport
+    from context_engine.jobs.owned import OwnedJobs
+
+START: Final = """\b
+Examples:
+  context-engine job start "Review of the facility agreements" --domain NPA
+  context-engine job start "Outsourcing review" -d ORM --budget 25 --constraint "Only contracts of 2026."
+"""
+ADD: Final = """\b
+Examples:
+  context-engine job add job-20260302-091500-3f9a1c --documents agreements/
+  context-engine job add job-20260302-091500-3f9a1c --constraint "Amounts in USD." --risk "Two are unsigned."
+"""
+RUN: Final = """\b
+Examples:
+  context-engine job run job-20260302-091500-3f9a1c --question "What is the facility limit?"
+  context-engine job run job-20260302-091500-3f9a1c        (goes on with the open stage)
+"""
+DELETE: Final = "\b\nExample:\n  context-engine job delete job-20260302-091500-3f9a1c --yes"
+_KINDS: Final = ("constraint", "risk", "finding")
+
+
+_NOTES: Final = (
+    click.option("--constraint", multiple=True, metavar="TEXT", help="A rule for every later question; repeatable."),
+    click.option("--risk", multiple=True, metavar="TEXT", help="Something that may go wrong; repeatable."),
+    click.option("--finding", multiple=True, metavar="TEXT", help="A finding of your own; repeatable."),
+)
+
+
+def _with_notes(command: Any) -> Any:
+    for option in reversed(_NOTES):
+        command = option(command)
+    return command
+
+
+def _add_notes(jobs: OwnedJobs, job_id: str, options: dict[str, Any]) -> int:
+    """Add constraints, risks and findings, and return their number."""
+    notes = [(kind, text) for kind in _KINDS for text in options[kind]]
+    for kind, text in notes:
+        jobs.add(job_id, kind, text)  # type: ignore[arg-type]  # one of the three
+    return len(notes)
+
+
+@click.command(epilog=START)
+@click.argument("title")
+@with_domain("The domain whose rules and settings hold")
+@click.option("--budget", type=Amount(), metavar="AMOUNT", help="Most money that the job's model calls may cost.")
+@_with_notes
+@with_acting
+@with_location
+def start(location: ConfigLocation, title: str, domain: str | None, budget: Decimal | None, **options: Any) -> None:
+    """Start a job and print its id.
+
+    A job has documents of its own, which no other search finds, and a memory: stages, findings with their quotes,
+    constraints, risks, quality and cost. It is yours and the operators'.
+    """
+    with owned_jobs(location, domain=domain) as jobs:
+        memory = jobs.start(title, domain, budget)
+        _add_notes(jobs, memory.job_id, options)
+    click.echo(memory.job_id)
+    note(f"next: context-engine job add {memory.job_id} --documents FOLDER")
+
+
+@click.command(epilog=ADD)
+@click.argument("job_id", metavar="ID")
+@click.option(
+    "--documents", type=click.Path(path_type=Path), metavar="PATH", help="A folder of documents, or one document."
+)
+@_with_notes
+@with_acting
+@with_location
+def add(location: ConfigLocation, job_id: str, documents: Path | None, **options: Any) -> None:
+    """Add documents, constraints, risks or findings to the job ID.
+
+    The documents are cut and indexed in a base of the job's own. Constraints have at most 1,000 tokens together,
+    because every question is asked under all of them. Exit code 3: some files could not be read.
+    """
+    if documents is None and not any(options[kind] for kind in _KINDS):
+        raise click.UsageError("Name what to add: --documents, --constraint, --risk or --finding.")
+    complete = True
+    with owned_jobs(location) as jobs:
+        count = _add_notes(jobs, job_id, options)
+        if count:
+            outcome("added", counted(count, "note"))
+        if documents is not None:
+            with progress_bar("Reading …") as progress:
+                report = jobs.add_documents(job_id, documents, progress)
+            complete = not report.errors and not report.refused
+            _print_documents(report)
+    click.get_current_context().exit(0 if complete else DEGRADED)
+
+
+def _print_documents(report: IngestReport) -> None:
+    from context_engine.core.protocols import SinkReport
+
+    print_report(out(), report, SinkReport("the job's own base"))
+
+
+@click.command(epilog=RUN)
+@click.argument("job_id", metavar="ID")
+@click.option("--question", "-q", metavar="TEXT", help="Begins a stage; without it the open stage goes on.")
+@click.option("--no-model", is_flag=True, help="Quote sentences only, even if a chat model is configured.")
+@click.option("--json", "as_json", is_flag=True, help="Write the memory as one JSON object.")
+@with_acting
+@with_location
+def run(location: ConfigLocation, job_id: str, question: str | None, no_model: bool, as_json: bool) -> None:
+    """Put a question to every document of the job ID, one after another, and keep the supported sentences.
+
+    What a document gave is kept at once. An interrupted run, even a killed one, goes on where it was with the same
+    command or without a question.
+    """
+    with owned_jobs(location) as jobs, progress_bar("Reading documents …") as progress:
+        memory = jobs.run(job_id, question, use_model=not no_model, progress=progress)
+    if as_json:
+        from context_engine.jobs.contract import job_out
+
+        print_json(job_out(memory).model_dump_json())
+    else:
+        print_memory(memory, stage=len(memory.stages))
+
+
+@click.command(epilog="\b\nExample:\n  context-engine job close job-20260302-091500-3f9a1c")
+@click.argument("job_id", metavar="ID")
+@with_acting
+@with_location
+def close(location: ConfigLocation, job_id: str) -> None:
+    """Close the job ID: it can be read, and nothing is added any more."""
+    with owned_jobs(location) as jobs:
+        jobs.close(job_id)
+    outcome("closed", job_id)
+
+
+@click.command(epilog=DELETE)
+@click.argument("job_id", metavar="ID")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_acting
+@with_location
+def delete(location: ConfigLocation, job_id: str, yes: bool) -> None:
+    """Remove the job ID with its memory, its documents and their index.
+
+    The record of searches keeps what the job's searches showed: 'audit erase --job ID' erases it. Backups of the disk
+    keep the files until they are recycled; 'context-engine backup' holds no jobs.
+    """
+    with owned_jobs(location) as jobs:
+        memory = jobs.memory(job_id)
+        make_sure(f"Delete the job {memory.title!r} with {counted(len(memory.findings), 'finding')}?", yes=yes)
+        jobs.delete(job_id)
+    outcome("deleted", job_id)
+    note(f"The record of its searches stays: context-engine audit erase --job {job_id} --reason TEXT")

@@ -1,0 +1,138 @@
+"""Subscriptions to a document or to a question, each with what was shown at the last look.
+
+They stand in a file in the data folder that only its owner may read: a line of JSON for each state, the last line of a
+subscription counts. No line holds a text: texts are named by their ids and their SHA-256.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.models import Event, utc_text
+from context_engine.errors import ConfigError
+from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.service.appending import append_line
+
+FILE: Final = "subscriptions.jsonl"
+"""Name of the file in the data folder."""
+
+
+class Subscription(NamedTuple):
+    """A subscription to a document, or to a question if `query` is not empty.
+
+    Attributes:
+        principal: whose rights count, by the name in access.yaml; "" without that file.
+        by: the operating system user who subscribed.
+        at: when, ISO 8601 in UTC.
+        source_id, document_id: of the document.
+        query, persona: of the question.
+    """
+
+    subscription_id: str
+    domain: str
+    principal: str
+    by: str
+    at: str
+    source_id: str = ""
+    document_id: str = ""
+    query: str = ""
+    persona: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The document or the question in words."""
+        return self.query or f"{self.source_id}/{self.document_id}"
+
+
+class KeptSubscription(NamedTuple):
+    """A subscription and its state.
+
+    Attributes:
+        shown: what was shown at the last look; for a document its texts in their order, and no decision.
+        changes: how many changes were noticed so far.
+        event: the last change; None if there was none.
+        delivered: whether all sinks have the event.
+    """
+
+    subscription: Subscription
+    shown: ShownAnswer
+    changes: int = 0
+    event: Event | None = None
+    delivered: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form, which is also that of a line."""
+        return {
+            **self.subscription._asdict(),
+            "decision": self.shown.decision,
+            "texts": [text._asdict() for text in self.shown.texts],
+            "changes": self.changes,
+            "event": None if self.event is None else self.event.to_dict(),
+            "delivered": self.delivered,
+        }
+
+
+def new_id() -> str:
+    """Return an id for a subscription."""
+    return secrets.token_hex(6)
+
+
+def kept_subscriptions(file: Path) -> Mapping[str, KeptSubscription]:
+    """Return the subscriptions of a file by their ids; none without the file.
+
+    Raises:
+        ConfigError: a line cannot be read.
+    """
+    out: dict[str, KeptSubscription] = {}
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return out
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read ({type(error).__name__})", file=str(file)) from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            name = str(row["subscription_id"])
+            if "cancelled" in row:
+                out.pop(name, None)
+            else:
+                out[name] = _kept(row)
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(f"line {number} is no subscription: remove it", file=str(file)) from None
+    return out
+
+
+def keep(file: Path, kept: KeptSubscription) -> None:
+    """Write the state of a subscription.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    append_line(file, json.dumps(kept.to_dict(), ensure_ascii=False))
+
+
+def cancel(file: Path, subscription_id: str, *, by: str, now: datetime) -> None:
+    """End a subscription.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    row = {"subscription_id": subscription_id, "cancelled": utc_text(now), "by": by}
+    append_line(file, json.dumps(row, ensure_ascii=False))
+
+
+def _kept(row: Mapping[str, Any]) -> KeptSubscription:
+    event = row["event"]
+    return KeptSubscription(
+        Subscription(*(str(row[name]) for name in Subscription._fields)),
+        ShownAnswer(str(row["decision"]), tuple(AnswerText(**text) for text in row["texts"])),
+        int(row["changes"]),
+        None if event is None else Event(**{**event, "time": datetime.fromisoformat(event["time"])}),
+        bool(row["delivered"]),
+    )

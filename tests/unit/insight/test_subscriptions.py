@@ -1,0 +1,59 @@
+"""Subscriptions in their file: the last line counts, a cancelled one is gone, and nobody else reads it."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from context_engine.core.models import Event
+from context_engine.errors import ConfigError
+from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.insight.subscriptions import (
+    KeptSubscription,
+    Subscription,
+    cancel,
+    keep,
+    kept_subscriptions,
+    new_id,
+)
+
+NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
+SHOWN = ShownAnswer(
+    "answered", (AnswerText("sops", "SOP-1#2", "SOP-1", "2", "aa"), AnswerText("web", "x", None, None, "bb"))
+)
+QUESTION = Subscription(
+    "q1", "NPA", "analyst", "ana", "2026-03-01T00:00:00Z", query="Wer genehmigt?", persona="auditor"
+)
+DOCUMENT = Subscription("d1", "NPA", "", "ana", "2026-03-01T00:00:00Z", source_id="sops", document_id="SOP-1")
+
+
+def test_what_was_kept_comes_back_and_the_last_line_counts(tmp_path: Path) -> None:
+    file = tmp_path / "d" / "subscriptions.jsonl"
+    assert kept_subscriptions(file) == {}
+    event = Event("q1-1", "answer_changed", "q1", NOW, {"lost": []})
+    first, last = KeptSubscription(QUESTION, SHOWN), KeptSubscription(QUESTION, SHOWN, 1, event, delivered=False)
+    document = KeptSubscription(DOCUMENT, SHOWN._replace(decision=""))
+    for kept in (first, document, last):
+        keep(file, kept)
+    assert kept_subscriptions(file) == {"q1": last, "d1": document}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    cancel(file, "q1", by="ana", now=NOW)
+    assert list(kept_subscriptions(file)) == ["d1"]
+
+
+def test_it_is_named_by_its_question_or_its_document() -> None:
+    assert (QUESTION.subject, DOCUMENT.subject) == ("Wer genehmigt?", "sops/SOP-1")
+    assert new_id() != new_id()
+
+
+def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "subscriptions.jsonl"
+    for line in ("{", '{"subscription_id": "a"}', "[]"):
+        file.write_text(f"{line}\n")
+        with pytest.raises(ConfigError, match="line 1 is no subscription: remove it"):
+            kept_subscriptions(file)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        kept_subscriptions(tmp_path)

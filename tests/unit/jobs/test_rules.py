@@ -1,0 +1,86 @@
+"""The policy without a model: the question, its parts, what passages cite, what is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from context_engine.answer.gathering import Limits, gathered
+from context_engine.jobs.rules import Citation, RuleBasedPolicy, citations
+from context_engine.jobs.trace import changed_decision
+from context_engine.jobs.workflow import State, gathering_of, run
+from tests.unit.jobs.library import Library
+
+LIMITS = Limits()
+LEADS_ON = "What is due after the review of an incident?"
+
+
+def walked(question: str, limits: Limits = LIMITS) -> State:
+    return run(State(question=question, limits=limits), Library().kit(RuleBasedPolicy()))
+
+
+def steps_of(state: State) -> list[tuple[str, str]]:
+    return [(searched.why, searched.query) for searched in state.rounds]
+
+
+def test_the_parts_of_a_question_are_searched_one_by_one():
+    state = walked("Who signs the mandate and when is a loss reported?")
+    assert steps_of(state) == [
+        ("question", "Who signs the mandate and when is a loss reported?"),
+        ("part", "Who signs the mandate"),
+        ("part", "when is a loss reported"),
+    ]
+    assert state.stopped == "complete"
+
+
+def test_a_question_that_one_passage_covers_is_searched_once():
+    assert steps_of(walked("Who signs the mandate?")) == [("question", "Who signs the mandate?")]
+
+
+def test_a_citation_is_followed_while_something_is_missing():
+    state = walked(LEADS_ON)
+    assert steps_of(state)[1:] == [("citation", "OPS-SOP-001 7 due")]
+    assert (state.rounds[1].cites, state.rounds[1].hops) == ("OPS-SOP-001", 1)
+    assert state.rounds[1].keys == (("ops", "OPS-SOP-001"),)
+
+
+def test_citations_are_followed_as_far_as_the_limits_allow():
+    question = "When does a mandate of a zeppelin end?"
+    assert max(searched.hops for searched in walked(question, Limits(hops=2)).rounds) == 2
+    assert max(searched.hops for searched in walked(question, Limits(hops=1)).rounds) == 1
+    assert max(searched.hops for searched in walked(question, Limits(hops=0)).rounds) == 0
+
+
+def test_what_no_passage_has_is_searched_at_last():
+    state = walked("Who signs the mandate of a zeppelin with helium?")
+    assert steps_of(state)[-1] == ("gap", "zeppelin helium")
+    assert state.stopped == "nothing_new"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("In every other case section 5.1 of ORM-SOP-001 applies.", [Citation("ORM-SOP-001", "5.1")]),
+        ("It is reported under FCAA Notice 652(3).", [Citation("FCAA Notice 652", "(3)")]),
+        ("See DCE-SOP-001, section 10.3, and DCE-SOP-004.", [("DCE-SOP-001", "10.3"), ("DCE-SOP-004", "")]),
+        ("clause 4.1(b) of NPA-SOP-001", [Citation("NPA-SOP-001", "4.1(b)")]),
+        ("It is due within 30 days.", []),
+    ],
+)
+def test_a_citation_is_a_document_with_its_clause(text, named):
+    assert citations(text) == named
+
+
+def test_the_rules_decide_from_the_record_as_they_did():
+    state = walked(LEADS_ON)
+    recorded = gathering_of(state, RuleBasedPolicy.name, 8)
+    other = recorded._replace(rounds=(recorded.rounds[0], recorded.rounds[1]._replace(query="another")))
+
+    assert changed_decision(recorded, state.results) == ""
+    assert changed_decision(other, state.results[:2]) == (
+        "instead of search 2 the rules would now make another one (citation)"
+    )
+    assert changed_decision(other._replace(policy="model"), state.results[:2]) == ""
+    assert {chunk.chunk_id for chunk in gathered(state.results, recorded.picks).chunks} >= {
+        "OPS-SOP-001",
+        "OPS-SOP-002",
+    }
