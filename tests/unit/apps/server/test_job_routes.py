@@ -107,3 +107,9 @@ def test_a_closed_job_is_read_only_and_a_deleted_one_gone(client):
     assert client.post(f"/api/v1/jobs/{job_id}/notes", json={"kind": "risk", "text": "Late."}).status_code == 422
     assert client.delete(f"/api/v1/jobs/{job_id}").json() == {"job_id": job_id, "deleted": True}
     assert client.get(f"/api/v1/jobs/{job_id}").status_code == 404
+
+
+def test_a_method_that_an_address_lacks_is_refused_with_those_that_it_has(client):
+    answer = client.options("/api/v1/jobs")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert client.put("/api/v1/jobs/job-x").headers["allow"] == "DELETE, GET"
