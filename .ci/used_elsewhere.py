@@ -117,6 +117,7 @@ timeout_graceful_shutdown
 should_exit
 
 # Read by whoever reads a problem.
+ann_recall
 instance
 
 # Opened by name: entry points, loaders of a kind of file, the access policy's factory.
@@ -189,7 +190,9 @@ get_completions
 
 # Templates of the pages read these.
 is_marked
+is_recorded
 p95_ms
+recall_is_low
 more_fates
 headline
 uncovered

@@ -15,7 +15,7 @@ from context_engine.answer.cost import money_text, total
 from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
-from context_engine.core.models import AnswerPolicy, SearchResult
+from context_engine.core.models import AnswerPolicy, Context, SearchResult
 from context_engine.service.answers import context_citation
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.context import ContextCitation
@@ -158,11 +158,20 @@ class RoundOut(Answered):
     passages: int = Field(description="Passages that were read.")
 
 
+class PassageOrigin(Answered):
+    """The search that found a passage of the answer."""
+
+    label: str = Field(description="Of the passage, as in `citations`.")
+    round: int = Field(ge=1, description="The search among `rounds`, counted from 1.")
+    hops: int = Field(description="Citations between the question and the passage.")
+
+
 class WorkflowOut(Answered):
     """The searches of an agentic workflow, in order."""
 
     policy: str = Field(description="What decided the steps: rules, or a model.")
     rounds: tuple[RoundOut, ...]
+    passages: tuple[PassageOrigin, ...] = Field(description="The passages of the context, each with its search.")
     stopped: str = Field(description="Why it ended: complete, nothing_new, rounds, hops, deadline, budget, ...")
 
 
@@ -222,11 +231,11 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         usage=_usage(answer),
         warnings=(*_missing_sources(result), *answer.warnings),
         demo=demo,
-        workflow=None if answer.gathering is None else _workflow(answer.gathering),
+        workflow=None if answer.gathering is None else _workflow(answer.gathering, answer.context),
     )
 
 
-def _workflow(gathering: Gathering) -> WorkflowOut:
+def _workflow(gathering: Gathering, context: Context) -> WorkflowOut:
     rounds = tuple(
         RoundOut(
             query=searched.query,
@@ -238,7 +247,12 @@ def _workflow(gathering: Gathering) -> WorkflowOut:
         )
         for searched in gathering.rounds
     )
-    return WorkflowOut(policy=gathering.policy, rounds=rounds, stopped=gathering.stopped)
+    origins = {pick.key: pick.round for pick in gathering.picks}
+    found_by = ((block.label, origins[block.source_id, block.chunk_ids[0]]) for block in context.blocks)
+    passages = tuple(
+        PassageOrigin(label=label, round=number + 1, hops=gathering.rounds[number].hops) for label, number in found_by
+    )
+    return WorkflowOut(policy=gathering.policy, rounds=rounds, passages=passages, stopped=gathering.stopped)
 
 
 def _missing_sources(result: SearchResult) -> Iterator[str]:

@@ -25,12 +25,13 @@ _WITHOUT: Final = 0.25
 
 _IN_A_LIST: Final = 0.75
 _ROLE_FIRST: Final = 0.75
-_ELSEWHERE: Final = 0.25
+_OTHER_ACT: Final = 0.25
 _SECOND_KIND: Final = 0.7
 _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
 _CLAUSE: Final = re.compile(r"[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE)
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
+_ACTS: Final = re.compile(r"\s+(?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
 
@@ -116,7 +117,7 @@ def _acts(act: str, text: str, place: Span) -> float:
         return 1.0
     if any(closeness(act, word) for word in terms(before)):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
-    return _ELSEWHERE
+    return _OTHER_ACT if _ACTS.match(after) else 0.0
 
 
 def _defines(question: AskedQuestion, text: str) -> float:

@@ -60,7 +60,7 @@ def _workflow(gathering: Gathering | None) -> dict[str, Any]:
     """Return the searches of a workflow and what a model was asked to decide; {} without a workflow."""
     if gathering is None:
         return {}
-    return {"workflow": {**gathering.facts(), "calls": [_written(call) for call in gathering.calls]}}
+    return {"workflow": gathering.facts(), "deciding": [_written(call) for call in gathering.calls]}
 
 
 def _masked(sentence: Sentence, mask: Mask) -> Sentence:

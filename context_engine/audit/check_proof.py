@@ -2,6 +2,7 @@
 
     python check_proof.py RECORD.tlog-proof --key VKEY [--witness VKEY ...]         a record is in the log
     python check_proof.py LOG.tlog-consistency --since OLD-CHECKPOINT --key VKEY    the log only grew since then
+    python check_proof.py BINDER/MANIFEST --key VKEY                                a binder of cases is as it was made
 
 Needs Python 3.9 and the package `cryptography`, nothing else. Exit code 0: proved, and what; 1: not, and why; 2: usage.
 Formats: c2sp.org/tlog-proof, tlog-witness, tlog-checkpoint, tlog-cosignature, signed-note; RFC 6962, section 2.1.
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+BINDER = "context-engine audit sample"
 
 
 def expect(good: bool, otherwise: str) -> None:
@@ -58,23 +61,23 @@ def parse_checkpoint(note: str) -> tuple[str, int, bytes]:
     return lines[0], number(lines[1]), hash_of(lines[2])
 
 
-def signer(note: str, key: tuple[str, str, int, bytes]) -> str:
-    """Return a sentence on the signature of a note by a key."""
+def signer(note: str, key: tuple[str, str, int, bytes], what: str) -> str:
+    """Return a sentence on the signature of a note by a key; `what` names the note."""
     (name, key_id, kind, public), (text, _, lines) = key, note.partition("\n\n")
     parts = [line.split(" ") for line in lines.split("\n")[:-1]]
     expect(all(len(part) == 3 and part[0] == "—" for part in parts), "a signature line is malformed")
     made = [binary(part[2]) for part in parts if part[1] == name]
     own = [data[4:] for data in made if data[:4].hex() == key_id]
-    expect(len(own) == 1, f"the checkpoint has {len(own)} signatures by {name}+{key_id} instead of 1")
+    expect(len(own) == 1, f"the {what} has {len(own)} signatures by {name}+{key_id} instead of 1")
     signature, message, seconds = own[0], f"{text}\n", int.from_bytes(own[0][:8], "big")
     if kind == 4:  # a witness signs the time as well
         signature, message = signature[8:], f"cosignature/v1\ntime {seconds}\n{message}"
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message.encode())
     except InvalidSignature:
-        raise ValueError(f"the signature by {name} does not fit the checkpoint") from None
+        raise ValueError(f"the signature by {name} does not fit the {what}") from None
     when = time.strftime(" at %Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)) if kind == 4 else ""
-    return f"The checkpoint was signed by {name}+{key_id}{when}."
+    return f"The {what} was signed by {name}+{key_id}{when}."
 
 
 def walk(last: int, size: int, above: int) -> tuple[int, list[bool]]:
@@ -124,6 +127,17 @@ def check_growth(head: list[str], note: str, older: str) -> str:
     return f"The log {origin} has {size} entries and begins with the {old} that it had at the older checkpoint."
 
 
+def check_files(listed: list[str], folder: Path) -> str:
+    there = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+    there.pop("MANIFEST", None)
+    for line in listed:
+        digest, _, name = line.partition("  ")
+        expect(name in there, f"{name} is missing")
+        expect(hashlib.sha256(there.pop(name).read_bytes()).hexdigest() == digest, f"{name} has changed")
+    expect(not there, f"{', '.join(sorted(there))} does not belong to the binder")
+    return f"The {len(listed)} files are those that the manifest lists, and no other is here."
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("proof", type=Path)
@@ -137,8 +151,12 @@ def main() -> int:
         text, older = (path.read_bytes().decode() if path else "" for path in (options.proof, options.since))
         head, _, note = text.partition("\n\n")
         lines = head.split("\n")
-        lines_out = [check_growth(lines, note, older) if older else check_entry(lines, note)]
-        lines_out += [signer(note, key) for key in (options.key, *options.witness) if key]
+        if lines[0] == BINDER:
+            listed = head.rstrip("\n").split("\n")[1:]
+            lines_out, note, what = [check_files(listed, options.proof.parent)], text, "manifest"
+        else:
+            lines_out, what = [check_growth(lines, note, older) if older else check_entry(lines, note)], "checkpoint"
+        lines_out += [signer(note, key, what) for key in (options.key, *options.witness) if key]
     except OSError as error:
         parser.error(str(error))
     except ValueError as error:

@@ -2,9 +2,9 @@
 
 Each caller counts once, with the first judgement in the experiment: callers were drawn, not judgements, and those of
 one caller resemble each other. The first caller of arm a is paired with the first of arm b, and so on (Wald 1947,
-"double dichotomies"). Of the pairs that differ, each arm wins half if the arms are equal. The evidence is the ratio of a
-mixture of other shares to that half (Robbins 1970): it exceeds 1/alpha at any time with probability alpha at most
-(Ville 1939), however often one looks.
+"double dichotomies"). Of the pairs that differ, each arm wins half if the arms are equal. The evidence is the ratio of
+a mixture of other shares to that half (Robbins 1970): it ever exceeds 1/alpha with probability alpha at most (Ville
+1939), however often one looks.
 """
 
 from __future__ import annotations

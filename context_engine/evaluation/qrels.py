@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from math import isnan, nan
@@ -37,21 +38,38 @@ def read_qrels(path: Path) -> Qrels:
 
     Forms: JSON Lines (`query_id`, one of `gold`, `chunk_id`, `document_id`, `content_sha256`, and `grade`); lines of
     question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people append to,
-    the last judgement of a pair counts, and `chunk_id` names only that chunk (prefix `EXACT`); in the other forms, two
+    the last judgement of a pair counts, and `chunk_id` names only that chunk (prefix `EXACT`); of several people (`by`)
+    the last of each counts, and the grade that most of them give, of equally many the lower. In the other forms, two
     grades for a pair are an error.
 
     Raises:
         ConfigError: the file or a line is invalid, or the file holds no judgement.
     """
     by_hand = path.suffix in (".jsonl", ".json", ".ndjson")
-    qrels: dict[str, dict[str, int]] = {}
-    for number, question, gold, grade in _from_json(path) if by_hand else _from_columns(path):
-        grades = qrels.setdefault(question, {})
-        if not by_hand and grades.get(gold, grade) != grade:
-            raise rejected(path, number, f"{question} {gold} was graded {grades[gold]} above and is {grade} here")
-        grades[gold] = grade
+    qrels = _agreed(_from_json(path)) if by_hand else _only_grades(path)
     if not qrels:
         raise ConfigError("holds no judgement", file=str(path))
+    return qrels
+
+
+def _agreed(rows: Iterable[tuple[str, str, int, str]]) -> Qrels:
+    """Return the grade of each question and gold id on which most people agree, each with the last word."""
+    people: dict[tuple[str, str], dict[str, int]] = {}
+    for question, gold, grade, by in rows:
+        people.setdefault((question, gold), {})[by] = grade
+    qrels: dict[str, dict[str, int]] = {}
+    for (question, gold), grades in people.items():
+        counts = Counter(grades.values())
+        qrels.setdefault(question, {})[gold] = min(counts, key=lambda grade: (-counts[grade], grade))
+    return qrels
+
+
+def _only_grades(path: Path) -> Qrels:
+    qrels: dict[str, dict[str, int]] = {}
+    for number, question, gold, grade in _from_columns(path):
+        grades = qrels.setdefault(question, {})
+        if grades.setdefault(gold, grade) != grade:
+            raise rejected(path, number, f"{question} {gold} was graded {grades[gold]} above and is {grade} here")
     return qrels
 
 
@@ -87,7 +105,8 @@ def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
-def _from_json(path: Path) -> Iterator[tuple[int, str, str, int]]:
+def _from_json(path: Path) -> Iterator[tuple[str, str, int, str]]:
+    """Yield question, gold id, grade and judge ("" if unknown) of each line."""
     for number, row in json_lines(path):
         question = next((row[name] for name in _QUESTION if row.get(name) not in (None, "")), None)
         named_by = next((name for name in _GOLD if row.get(name) not in (None, "")), None)
@@ -96,7 +115,7 @@ def _from_json(path: Path) -> Iterator[tuple[int, str, str, int]]:
             lacks = "query_id" if question is None else "gold, chunk_id or document_id"
             raise rejected(path, number, f"the judgement lacks {lacks}")
         gold = f"{EXACT if named_by == 'chunk_id' else ''}{row[named_by]}"
-        yield number, str(question), gold, _grade(path, number, grade)
+        yield str(question), gold, _grade(path, number, grade), str(row.get("by", ""))
 
 
 def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:

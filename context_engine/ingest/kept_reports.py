@@ -107,7 +107,7 @@ def kept_report(
     ]
     shared = sorted(report.shared)
     return KeptReport(
-        at=utc_text(at),
+        at=utc_text(at.replace(microsecond=0)),
         by=by,
         domain=domain,
         adapter=adapter,

@@ -1,4 +1,6 @@
-"""Coverage and gaps: what is asked and not answered, answered by weak sources alone, never shown, or shown too old."""
+"""Coverage and gaps: what is asked and not answered, answered by weak sources alone or badly, never shown, or shown too
+old.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +54,20 @@ class RecordedQuestion(NamedTuple):
     nearest: tuple[DocumentName, ...]
 
 
+class ThumbDown(NamedTuple):
+    """A reader's judgement that a passage, or a whole answer, does not answer the question.
+
+    Attributes:
+        document: of the passage; None: the judgement is of the whole answer.
+    """
+
+    search_id: str
+    time: str
+    by: str
+    question: str | None
+    document: DocumentName | None
+
+
 class QuestionGroup(NamedTuple):
     """Questions about one subject.
 
@@ -59,7 +75,7 @@ class QuestionGroup(NamedTuple):
         question: the one asked most often.
         searches, askers: how many.
         last: when it was asked last, ISO 8601.
-        documents: nearest to an unanswered question, or shown for a weakly answered one; most frequent first.
+        documents: nearest to an unanswered question, shown for a weakly answered one, or judged; most frequent first.
         search_ids: of every search.
     """
 
@@ -84,6 +100,7 @@ class Gaps(NamedTuple):
     Attributes:
         unanswered: subjects that were asked and not answered, the most frequent first.
         weak: subjects that only tiers 4 and 5 answered.
+        disliked: subjects with thumbs down; `searches` counts the thumbs, and `askers` who gave them.
         never_shown: documents that no answer showed.
         stale: documents past their lifetime that were shown, the most frequent first.
         searches: how many were read; `unread`: those whose question is gone.
@@ -91,18 +108,22 @@ class Gaps(NamedTuple):
 
     unanswered: tuple[QuestionGroup, ...]
     weak: tuple[QuestionGroup, ...]
+    disliked: tuple[QuestionGroup, ...]
     never_shown: tuple[DocumentName, ...]
     stale: tuple[StaleDocument, ...]
     searches: int
     unread: int
 
 
-def gaps(asked: Iterable[RecordedQuestion], documents: Iterable[DocumentName]) -> Gaps:
+def gaps(
+    asked: Iterable[RecordedQuestion], documents: Iterable[DocumentName], thumbs: Iterable[ThumbDown] = ()
+) -> Gaps:
     """Return the gaps that recorded searches show.
 
     Args:
         asked: the searches of one domain and period.
         documents: those that the domain holds now.
+        thumbs: the thumbs down of the same domain and period.
     """
     searches = list(asked)
     unanswered = [search for search in searches if search.decision in _UNANSWERED]
@@ -116,11 +137,25 @@ def gaps(asked: Iterable[RecordedQuestion], documents: Iterable[DocumentName]) -
     return Gaps(
         tuple(_groups(unanswered, lambda search: search.nearest)),
         tuple(_groups(weak, lambda search: tuple(dict.fromkeys(each.name for each in search.shown)))),
+        tuple(_groups(_judged(searches, thumbs), lambda thumb: thumb.nearest)),
         tuple(sorted({name for name in documents if (name.source_id, name.document_id) not in shown})),
         tuple(StaleDocument(name, count) for name, count in stale.most_common()),
         len(searches),
         sum(search.question is None for search in searches),
     )
+
+
+def _judged(searches: Sequence[RecordedQuestion], thumbs: Iterable[ThumbDown]) -> list[RecordedQuestion]:
+    """Return each thumb as a question near to the documents judged: of a whole answer, all that it showed."""
+    by_id = {search.search_id: search for search in searches}
+    out = []
+    for thumb in thumbs:
+        search = by_id.get(thumb.search_id)
+        shown = () if search is None else tuple(dict.fromkeys(each.name for each in search.shown))
+        names = shown if thumb.document is None else (thumb.document,)
+        question = thumb.question or (search and search.question)
+        out.append(RecordedQuestion(thumb.search_id, thumb.time, thumb.by, question, "judged", (), names))
+    return out
 
 
 def asked_question(account: Mapping[str, Any]) -> RecordedQuestion:

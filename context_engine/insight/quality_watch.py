@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.audit.ledger.look_up import Criteria
@@ -104,9 +105,9 @@ def opened_watch(settings: QualitySettings, now: datetime) -> QualityWatch:
 
 
 def past_begin(now: datetime, days: int) -> datetime:
-    """Return the Monday, UTC, on which the past begins: at least `days` before now, and the same for a whole week."""
-    day = now.astimezone(UTC).date() - timedelta(days=days)
-    monday: date = day - timedelta(days=day.weekday())
+    """Return the Monday, UTC, on which the past begins: at least `days` before this week, the same for all of it."""
+    today = now.astimezone(UTC).date()
+    monday = today - timedelta(days=today.weekday(), weeks=ceil(days / 7))
     return datetime(monday.year, monday.month, monday.day, tzinfo=UTC)
 
 

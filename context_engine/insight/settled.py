@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from context_engine.errors import ConfigError
+from context_engine.service.appending import append_line
 
 FILE: Final = "settled-conflicts.jsonl"
 """Name of the file in the data folder."""
@@ -60,10 +61,5 @@ def settle(file: Path, finding_id: str, *, reason: str, by: str, now: datetime) 
         ConfigError: the file cannot be written.
     """
     entry = Settled(finding_id, reason, by, now.isoformat(timespec="seconds"))
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise ConfigError(f"cannot be written ({error.strerror})", file=str(file)) from None
+    append_line(file, json.dumps(entry._asdict(), ensure_ascii=False))
     return entry

@@ -5,8 +5,8 @@
 True sentences of the demo bank and of a folder's passages are corrupted in one thing each (`check_corruptions.py`), or
 said otherwise by rules that keep their meaning (`check_paraphrases.py`); `paraphrases.jsonl` has paraphrases written by
 hand over the demo bank. A false sentence should not pass as supported, a paraphrase should. Half of the cases, by a
-draw, are for development (`--half` names the half that `--show` prints); the other half is held. The baseline passes a sentence if its passages hold .8 of its words. A
-quarter of the false sentences come with the true sentence as a quote.
+draw, are for development (`--half` names the half that `--show` prints); the other half is held. The baseline passes a
+sentence if its passages hold .8 of its words. A quarter of the false sentences come with the true sentence as a quote.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +93,28 @@ def web_pages(folder: Path, *options: str, env: Mapping[str, str] | None = None)
         context.close()
         parts = urlsplit(link)
         yield Site(f"{parts.scheme}://{parts.netloc}", browser, session)
+
+
+def file_pages(files: Sequence[Path], **options: Any) -> Iterator[Page]:
+    """Open pages that are files, one after another; none may load anything. Without a Chromium the test is skipped.
+
+    Args:
+        options: as of `Site.page`.
+    """
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if _CHROMIUM is None:
+        pytest.skip("there is no Chromium on the PATH: Debian's package is 'chromium'")
+    with (
+        playwright.sync_playwright() as driver,
+        driver.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox"]) as browser,
+    ):
+        page = browser.new_context(**{"viewport": DESKTOP, **options}).new_page()
+        loaded: list[str] = []
+        page.on("request", lambda request: loaded.append(request.url))
+        for file in files:
+            page.goto(file.as_uri())
+            yield page
+        assert [address for address in loaded if not address.startswith("data:")] == [file.as_uri() for file in files]
 
 
 def accessibility_problems(page: Page) -> list[str]:

@@ -33,7 +33,7 @@ NOTHING = "quantum chromodynamics"
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bank of `init`, ingested; its data lies beside it."""
-    if not any(map(find_spec, ("langchain_core", "llama_index", "haystack"))):
+    if not any(map(find_spec, ("langchain_core", "langgraph", "llama_index", "haystack"))):
         pytest.skip("no framework is installed")
     folder = tmp_path_factory.mktemp("integrations")
     for command in (
@@ -193,7 +193,12 @@ def test_haystack(knowledge: Knowledge, bank: Path, monkeypatch: pytest.MonkeyPa
 
 
 BLOCKS = dict(re.findall(r"^<!-- ([\w-]+) -->\n```python\n(.*?)^```$", GUIDE, flags=re.M | re.S))
-NEEDED = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
+NEEDED = {
+    "langchain": "langchain_core",
+    "langgraph": "langgraph",
+    "llamaindex": "llama_index.core",
+    "haystack": "haystack",
+}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))

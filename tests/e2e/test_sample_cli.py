@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from context_engine.apps.cli import main
 from context_engine.apps.cli.audit.sample import bounds
 from context_engine.audit.formats.checkpoint import parse_note, verify_note
 from context_engine.audit.formats.keys import SigningKey
+from tests.e2e.browser import PHONE, accessibility_problems, file_pages
 
 QUESTIONS = ("Who approves travel?", "How are expenses claimed?", "What is the weather on Mars?", "hotel rates")
 
@@ -69,15 +71,38 @@ def test_a_binder_is_signed_whole_and_the_same_for_the_same_seed(bank: RecordedB
 
 
 @pytest.mark.slow
-def test_each_proof_holds_without_this_program(bank: RecordedBank, tmp_path: Path) -> None:
+def test_a_copied_binder_is_checked_offline_and_without_this_program(bank: RecordedBank, tmp_path: Path) -> None:
     bank.sample(tmp_path / "binder")
-    for proof in (tmp_path / "binder/proofs").iterdir():
-        command = [sys.executable, "-I", tmp_path / "binder/check_proof.py", proof, "--key", bank.key.verifier.text]
-        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(tmp_path / "binder", copy)
+    without = (
+        "import runpy, socket, sys; sys.modules['context_engine'] = socket.socket = None; sys.argv = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+
+    def checked(name: str) -> int:
+        command = [sys.executable, "-I", "-c", without, "check_proof.py", name, "--key", bank.key.verifier.text]
+        return subprocess.run(command, capture_output=True, check=False, cwd=copy).returncode
+
+    assert checked("MANIFEST") == 0
+    for proof in (copy / "proofs").iterdir():
+        assert checked(f"proofs/{proof.name}") == 0
         whole = proof.read_text("utf-8")
         entry = max(whole.split(), key=len)  # in base64
         proof.write_text(whole.replace(entry, entry[:40] + ("A" if entry[40] != "A" else "B") + entry[41:]), "utf-8")
-        assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+        assert checked(f"proofs/{proof.name}") == 1
+    assert checked("MANIFEST") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", [{}, {"color_scheme": "dark"}, {"viewport": PHONE}], ids=["light", "dark", "phone"])
+def test_axe_finds_nothing_on_cover_and_cases(bank: RecordedBank, tmp_path: Path, look: dict[str, object]) -> None:
+    bank.sample(tmp_path / "binder")
+    files = [tmp_path / "binder/index.html", *sorted((tmp_path / "binder/cases").iterdir())]
+    for page in file_pages(files, bypass_csp=True, **look):
+        page.evaluate("document.querySelectorAll('main details').forEach(details => { details.open = true; })")
+        assert accessibility_problems(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{page.url} scrolls sideways"
 
 
 @pytest.mark.slow

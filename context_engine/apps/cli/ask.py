@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from context_engine.jobs.owned import OwnedJobs
     from context_engine.service.deployment import Deployment
 
-MOST_ROUNDS: Final = 20
+_MOST_ROUNDS: Final = 20
+"""As `gathering.MOST_ROUNDS`, which a help text need not wait for."""
+
 _NOT_OPTIONS: Final = {"require_tier": (), "require_source": (), "strict": False}
 _VERDICTS: Final = {"partly": "yellow", "unsupported": "red", "uncited": "yellow"}
 EPILOG: Final = """\b
@@ -66,7 +68,7 @@ Examples:
     "missing. Default: as configured.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(1, MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
+    "--rounds", type=click.IntRange(1, _MOST_ROUNDS), metavar="N", help="Most searches of the agentic workflow."
 )
 @click.option("--job", "job_id", metavar="ID", help="Ask under the memory of this job, in its documents too.")
 @click.option("--json", "as_json", is_flag=True, help="Write the answer as one JSON object.")

@@ -190,7 +190,7 @@ def _published(tool: Tool) -> PublishedTool:
             title=tool.title,
             read_only_hint=tool.reads_only,
             destructive_hint=False,
-            idempotent_hint=tool.repeatable,
+            idempotent_hint=tool.idempotent,
             open_world_hint=False,
         ),
     )

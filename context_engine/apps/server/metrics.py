@@ -198,6 +198,10 @@ class MetricsOfWorkers:
         """Replace the metrics of a worker."""
         self._texts[worker] = text
 
+    def drop(self, worker: int) -> None:
+        """Forget the metrics of a worker that ended."""
+        self._texts.pop(worker, None)
+
     def all(self) -> dict[int, bytes]:
         """Return the metrics by worker."""
         return dict(self._texts)

@@ -140,8 +140,8 @@ class _Supervisor:
         self._codes: list[int] = []
         self._begun = self._stopping = False
         self._signals, self._noted = _SPAWN.Pipe(duplex=False)
-        self._reloads = Reloads()
-        self._shared = _served(self._reloads)
+        self._reloads, self._metrics = Reloads(), MetricsOfWorkers()
+        self._shared = _served(self._reloads, self._metrics)
 
     def run(self) -> int:
         with handled(dict.fromkeys(SIGNALS, self._noted.send)):
@@ -187,6 +187,7 @@ class _Supervisor:
         """Replace a worker that ended, unless all are to end or none has served yet."""
         code = worker.process.exitcode or 0
         worker.orders.close()
+        self._metrics.drop(number)
         del self._running[number]
         if self._stopping or not self._begun:
             self._codes.append(code)
@@ -200,9 +201,9 @@ class _Supervisor:
             self._start(number)
 
 
-def _served(reloads: Reloads) -> Any:
+def _served(reloads: Reloads, metrics: MetricsOfWorkers) -> Any:
     """Serve what the workers share from a thread; return its address."""
-    rates, answers, metrics = RateLimits(time.monotonic), PackedAnswers(), MetricsOfWorkers()
+    rates, answers = RateLimits(time.monotonic), PackedAnswers()
     _Shared.register("rates", callable=lambda: rates, exposed=("take", "least"))
     _Shared.register("answers", callable=lambda: answers, exposed=("put", "get", "holds", "bytes_held"))
     _Shared.register("metrics", callable=lambda: metrics, exposed=("put", "all"))

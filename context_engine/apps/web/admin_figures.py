@@ -153,6 +153,13 @@ def source_lines(
     return lines
 
 
+def last_ingests(lines: Sequence[SourceLine]) -> list[KeptReport]:
+    """Return the reports of the last ingests of all sources, each once, the newest first."""
+    known = [line.ingested for line in lines if line.ingested is not None]
+    reports = {(report.at, report.domain, report.adapter): report for report in known}
+    return [reports[key] for key in sorted(reports, reverse=True)]
+
+
 def matrix_of(deployment: Deployment) -> AccessMatrix | None:
     """Return who may read what; None if no rule is in force, so that everybody may read everything."""
     setup = deployment.setup

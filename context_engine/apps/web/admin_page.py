@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from context_engine import __version__
 from context_engine.apps.server.service import Service, service_of
-from context_engine.apps.web.admin_figures import matrix_of, searches_of, source_lines, today
+from context_engine.apps.web.admin_figures import last_ingests, matrix_of, searches_of, source_lines, today
 from context_engine.apps.web.charts import ChartBar, Column, bars_chart, columns
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.result_words import TIERS
@@ -41,6 +41,7 @@ def _page(service: Service, site: SiteState, deployment: Deployment, caller: Aut
     readiness, registry = service.readiness, deployment.setup.registry
     overview, ledger = _overview(site, deployment)
     base = site.base.of(deployment)
+    sources = source_lines(deployment, readiness.problems, overview, base)
     figures = None if overview is None else searches_of(overview, today())
     values: dict[str, Any] = {
         "version": __version__,
@@ -49,7 +50,8 @@ def _page(service: Service, site: SiteState, deployment: Deployment, caller: Aut
         "broken": {name: str(problem) for name, problem in registry.broken.items()},
         "unread": [str(problem) for problem in registry.unread],
         "titles": {name: domain.title for name, domain in registry.domains.items()},
-        "sources": source_lines(deployment, readiness.problems, overview, base),
+        "sources": sources,
+        "ingests": last_ingests(sources),
         "examined": bool(readiness.problems),
         "audit": audit_in_force(deployment.setup, deployment.data_dir),
         "ledger": ledger,

@@ -120,6 +120,7 @@ class SearchView(NamedTuple):
     Attributes:
         left_out: (reason, number of candidates), the most frequent first.
         cautions: what a reader must know before the passages.
+        is_recorded: whether it has a case in the review.
     """
 
     result: SearchResult
@@ -130,6 +131,7 @@ class SearchView(NamedTuple):
     left_out: tuple[tuple[str, int], ...]
     bars: tuple[FunnelBar, ...]
     cautions: tuple[str, ...]
+    is_recorded: bool
 
 
 def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
@@ -155,6 +157,7 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
         left_out=tuple(reasons.most_common()),
         bars=funnel_bars(told.funnel),
         cautions=tuple(cautions(shown)),
+        is_recorded=deployment.ledger.recording,
     )
 
 

@@ -24,6 +24,7 @@ from context_engine.apps.web import (
     sign_in,
 )
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
+from context_engine.apps.web.review import conflict_pages
 from context_engine.apps.web.review import pages as review_pages
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site_state import SiteState
@@ -51,6 +52,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     document_page.router,
     job_pages.router,
     judgement_page.router,
+    conflict_pages.router,
     review_pages.router,
     admin_page.router,
     quality_page.router,

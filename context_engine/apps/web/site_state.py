@@ -1,4 +1,4 @@
-"""State that the pages of one service share: sessions, sign-in, results of reviews, facts about the base."""
+"""State that the pages of one service share: sessions, sign-in, reviews, contradictions, facts about the base."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem
 from context_engine.apps.web.admin_figures import BaseFacts
+from context_engine.apps.web.review.conflict_runs import ConflictRuns
 from context_engine.apps.web.review.state import Reviews
 from context_engine.apps.web.sessions import Sessions
 
@@ -26,7 +27,7 @@ class SiteState:
 
     def __init__(self, sessions: Sessions, code_flow: CodeFlow | None = None) -> None:
         self.sessions, self.code_flow = sessions, code_flow
-        self.reviews, self.base = Reviews(), BaseFacts()
+        self.reviews, self.base, self.conflicts = Reviews(), BaseFacts(), ConflictRuns()
 
     def authorization(self, headers: Headers) -> str | None:
         """Return the Authorization field of the caller's session; None without one."""

@@ -77,7 +77,7 @@ def together(uses: Iterable[ModelUse]) -> list[ModelUse]:
 
 
 def _uses(entry: dict[str, Any]) -> Iterator[ModelUse]:
-    for call in (entry.get("rewriting"), entry.get("model")):
+    for call in (entry.get("rewriting"), *entry.get("deciding", ()), entry.get("model")):
         if call is not None:
             usage, cost = call["usage"] or {}, call["cost"] or {}
             yield ModelUse(

@@ -34,15 +34,14 @@ def stratified(strata: Mapping[str, tuple[str, ...]], size: int, seed: str) -> S
     members: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for record_id, stratum in strata.items():
         members[stratum].append(record_id)
-    counts = shares({stratum: len(ids) for stratum, ids in members.items()}, min(size, len(strata)))
+    ordered = sorted(members)
+    counts = shares({stratum: len(members[stratum]) for stratum in ordered}, min(size, len(strata)))
     drawn = [
         record_id
-        for stratum in sorted(members)
+        for stratum in ordered
         for record_id in sorted(members[stratum], key=lambda each: draw_order(seed, each))[: counts[stratum]]
     ]
-    return StratifiedSample(
-        tuple(drawn), {stratum: (len(members[stratum]), counts[stratum]) for stratum in sorted(members)}
-    )
+    return StratifiedSample(tuple(drawn), {stratum: (len(members[stratum]), counts[stratum]) for stratum in ordered})
 
 
 def shares(sizes: Mapping[K, int], total: int) -> dict[K, int]:

@@ -91,7 +91,7 @@ class SearchTally:
     def note_answer(self, domain: str, answer: AnswerRecord) -> None:
         """Count an answer."""
         facts = answer.facts
-        calls = [call for call in (facts["rewriting"], facts["model"]) if call is not None]
+        calls = [call for call in (facts["rewriting"], *facts.get("deciding", ()), facts["model"]) if call is not None]
         with self._lock:
             self._answers[domain, facts["mode"], facts["refusal"] or "answered"] += 1
             self._sentences.update((domain, sentence["verdict"]) for sentence in facts["sentences"])

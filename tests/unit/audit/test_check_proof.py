@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.audit import check_proof
-from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note
+from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note, sign_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root
 from context_engine.audit.formats.proof import ConsistencyProof, InclusionProof
@@ -201,6 +202,61 @@ def test_a_key_that_was_not_copied_whole_is_named(
     with pytest.raises(SystemExit):
         check_proof.main()
     assert "is not a verifier key, or was truncated" in capsys.readouterr().err
+
+
+@pytest.fixture
+def binder(tmp_path: Path) -> Path:
+    """Return a signed binder of two files."""
+    files = {"index.html": b"<p>cover", "cases/a.html": b"<p>case"}
+    lines = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
+    for name, content in {**files, "MANIFEST": str(sign_note(f"{check_proof.BINDER}\n{lines}", KEY)).encode()}.items():
+        (tmp_path / "binder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "binder" / name).write_bytes(content)
+    return tmp_path / "binder"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        (
+            "index.html",
+            b"<p>cover",
+            "The 2 files are those that the manifest lists, and no other is here.",
+        ),
+        ("index.html", b"<p>another", "NOT PROVED: index.html has changed."),
+        ("cases/a.html", None, "NOT PROVED: cases/a.html is missing."),
+        ("cases/b.html", b"", "NOT PROVED: cases/b.html does not belong to the binder."),
+        ("MANIFEST", b"context-engine audit sample\n", "NOT PROVED: cases/a.html, index.html does not belong"),
+    ],
+)
+def test_a_binder_is_as_it_was_made(
+    binder: Path,
+    name: str,
+    content: bytes | None,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    if content is None:
+        (binder / name).unlink()
+    else:
+        (binder / name).write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["check_proof.py", str(binder / "MANIFEST"), "--key", KEY.verifier.text])
+    code = check_proof.main()
+    said = capsysbinary.readouterr().out.decode()
+    assert said.startswith(told) and code == int("NOT" in told)
+
+
+def test_a_binder_signed_by_another_is_not_proved(
+    binder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for arguments, code, told in (
+        (["--key", OTHER.verifier.text], 1, "NOT PROVED: the manifest has 0 signatures by"),
+        ([], 0, "NOT PROVED: who says so"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["check_proof.py", str(binder / "MANIFEST"), *arguments])
+        assert check_proof.main() == code
+        assert told in capsysbinary.readouterr().out.decode()
 
 
 def test_it_imports_the_standard_library_and_cryptography_alone() -> None:

@@ -83,3 +83,16 @@ def test_a_whole_grade_may_be_written_with_a_point_also_on_the_first_line(writte
 
 def test_a_heading_may_stand_below_empty_lines(written):
     assert read_qrels(written("q.tsv", "\n\nqid\tdoc\trel\nq1\ta\t2\n")) == {"q1": {"a": 2}}
+
+
+def test_of_several_people_the_grade_counts_that_most_give_each_with_the_last_word(tmp_path):
+    path = tmp_path / "judged.jsonl"
+
+    def judged(*grades: tuple[str, int]) -> int:
+        rows = [{"query_id": "q", "chunk_id": "c", "grade": grade, "by": by} for by, grade in grades]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return read_qrels(path)["q"]["=c"]
+
+    assert judged(("jo", 2), ("jo", 0)) == 0
+    assert judged(("jo", 2), ("li", 2), ("mo", 0), ("mo", 0)) == 2
+    assert judged(("jo", 2), ("li", 0)) == 0

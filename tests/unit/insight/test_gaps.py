@@ -9,6 +9,7 @@ from context_engine.insight.gaps import (
     RecordedQuestion,
     ShownDocument,
     StaleDocument,
+    ThumbDown,
     asked_question,
     gaps,
 )
@@ -73,3 +74,20 @@ def test_a_record_becomes_a_search() -> None:
     made = asked_question(account)
     assert made == RecordedQuestion("x", "t", "p", "limit?", "answered", (shown(SOP, 2, True),), (WEB,))
     assert asked_question({**account, "question": None}).question is None
+
+
+def test_thumbs_down_are_grouped_by_subject_with_what_was_judged() -> None:
+    asked = [
+        search(1, "Which limit applies to crypto assets?", "answered", shown=(shown(SOP), shown(WEB, 5))),
+        search(2, "parental leave", "answered", shown=(shown(OLD),)),
+    ]
+    thumbs = [
+        ThumbDown("1", "2026-03-05T10:00:00Z", "ana", "Which limit applies to crypto assets?", None),
+        ThumbDown("1", "2026-03-06T10:00:00Z", "ben", "limit for crypto assets", SOP),
+        ThumbDown("2", "2026-03-06T10:00:00Z", "ben", None, OLD),
+        ThumbDown("gone", "2026-03-06T10:00:00Z", "", None, None),
+    ]
+    first, second = gaps(asked, [], thumbs).disliked
+    assert (first.question, first.searches, first.askers) == ("Which limit applies to crypto assets?", 2, 2)
+    assert (first.documents, first.last[:10]) == ((SOP, WEB), "2026-03-06")
+    assert (second.question, second.documents) == ("parental leave", (OLD,)), "the question stands in the record"

@@ -124,17 +124,16 @@ def test_outcomes_one_by_one_or_at_once_give_the_same_chart(bad: list[bool], a_d
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.005, 0.05, 0.3])
 def test_false_alarms_are_rarer_than_stated(share: float) -> None:
-    rule, streams, size = ChartRule(run_length=1000), 40, 5000
+    rule, streams, size = ChartRule(run_length=1000), 20, 3000
     alarms = sum(len(charted(outcomes(drawn(seed, size, lambda _: share)), rule).excursions) for seed in range(streams))
     assert alarms <= streams * size / rule.run_length
 
 
 @pytest.mark.slow
-def test_a_drift_is_noticed_within_what_is_stated() -> None:
-    limit, delays = mean_delay(upper_limit(0.05, 2500), 0.2), []
-    for seed in range(40):
-        chart = charted(outcomes(drawn(seed, 4000, lambda number: 0.05 if number < 2500 else 0.2)))
-        delays.append(int(chart.excursions[-1].first_id[1:]) if chart.excursions else inf)
-        after = [e for e in chart.excursions if int(e.last_id[1:]) >= 2500]
-        assert after, seed
-    assert limit < 150
+def test_a_drift_is_noticed_on_average_within_what_is_stated() -> None:
+    place, delays = 1500, []
+    for seed in range(20):
+        chart = charted(outcomes(drawn(seed, 2500, lambda number: 0.05 if number < place else 0.2), a_day=1))
+        alarmed = [datetime.fromisoformat(excursion.alarmed) - MONDAY for excursion in chart.excursions]
+        delays.append(min(span.days - place for span in alarmed if span.days >= place))
+    assert sum(delays) / len(delays) <= mean_delay(upper_limit(0.05, place), 0.2)

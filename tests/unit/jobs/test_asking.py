@@ -7,20 +7,28 @@ from collections.abc import Iterator
 import pytest
 
 from context_engine.answer.answering import last_of
-from context_engine.answer.asking import answer_events, answer_question
+from context_engine.answer.asking import answer_events, answer_question, answerer_of
 from context_engine.answer.composed import Answer
-from context_engine.answer.contract import AnswerRequest
+from context_engine.answer.contract import AnswerRequest, response_of
 from context_engine.answer.replay import replay_answer
 from context_engine.apps.cli.audit.show import _searches
+from context_engine.apps.mcp.answer import answer as assistant_answer
+from context_engine.apps.mcp.answers import CheckedAnswer
+from context_engine.apps.mcp.arguments import AnswerArguments
+from context_engine.apps.mcp.reply import Call
+from context_engine.audit.ledger.costs import _uses
+from context_engine.audit.record.entry import read_entry
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.core.models import Caller
+from context_engine.core.models import Caller, SearchRequest, Settings
 from context_engine.errors import InvalidRequest
-from context_engine.jobs.asking import finder_of
+from context_engine.jobs.asking import finder_of, workflow_finder
 from context_engine.jobs.trace import changed_decision, replayed
+from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_writers import close_writers
+from tests.unit.jobs.test_model_policy import Answers
 from tests.unit.service.small_bank import CLERK, small_bank
 
 pytestmark = pytest.mark.slow
@@ -65,6 +73,10 @@ def test_the_searches_are_published_in_order(bank):
     assert response.workflow is not None
     assert [searched.why for searched in response.workflow.rounds] == ["question", "part", "part"]
     assert response.search_id == response.workflow.rounds[0].search_id
+    assert {passage.round for passage in response.workflow.passages} <= {1, 2, 3}
+    assert {citation.citation_label for citation in response.citations} <= {
+        passage.label for passage in response.workflow.passages
+    }
     assert all(bank.kept.holds(CLERK, searched.search_id) for searched in response.workflow.rounds)
 
 
@@ -113,6 +125,34 @@ def test_a_step_that_would_be_another_one_is_told(bank):
 def test_what_a_workflow_cannot_do_is_refused(bank, fields, problem):
     with pytest.raises(InvalidRequest, match=problem):
         answered(bank, **fields)
+
+
+def test_what_a_model_was_asked_to_decide_is_recorded_and_counted(bank, monkeypatch):
+    settings = Settings(workflow="agentic", workflow_policy="model", workflow_languages=("de",))
+    monkeypatch.setattr("context_engine.jobs.asking.settings_of", lambda *_: settings)
+    model = Answers('{"search": "Wann wird ein Schaden gemeldet?"}', '{"stop": true}', "NO ANSWER")
+    answerer = answerer_of(bank, use_model=True, policy=None, model=model)
+    asked = SearchRequest(query=QUESTION, domain="ORM", principal=CLERK)
+    find = workflow_finder(bank, workflow=None, rounds=None)(asked, answerer.writer)
+    answer = last_of(answerer.stream(asked, find=find))
+
+    assert [searched.why for searched in answer.gathering.rounds] == ["question", "translation"]
+    assert (answer.gathering.policy, answer.gathering.stopped) == ("model+translation", "complete")
+    usage = response_of(answer).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (3 * 100, 3 * 20)
+    record = find_record(bank.ledger.opened(), answer.answer_id)
+    uses = list(_uses(read_entry(record.entry)))
+    assert [(use.model, use.input_tokens) for use in uses] == [("scripted", 100)] * 3
+
+
+def test_an_assistant_is_told_what_was_searched(bank):
+    caller = Authenticated(principal=CLERK, operator=False)
+    arguments = AnswerArguments(question=QUESTION, domain="ORM", workflow="agentic")
+    reply = assistant_answer(Call(bank, caller, None), arguments)
+    assert isinstance(reply.content, CheckedAnswer)
+    assert reply.content.searches[0] == QUESTION
+    assert f"Searched: {QUESTION}" in reply.text
 
 
 def test_one_search_is_the_default(bank):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 
 import pytest
 
+from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
+from context_engine.answer.cost import PriceTable
 from context_engine.answer.gathering import Limits
 from context_engine.answer.writing import Writer
-from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason
+from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason, Price
 from context_engine.jobs.model_policy import ModelPolicy, TranslatingPolicy
 from context_engine.jobs.rules import RuleBasedPolicy
 from context_engine.jobs.workflow import State, run
+from context_engine.testing import FixedClock
 from tests.unit.jobs.library import Library
 
 QUESTION = "Who signs the mandate?"
@@ -91,6 +96,27 @@ def test_an_answer_in_another_form_ends_the_workflow(text):
 def test_a_model_that_never_stops_is_stopped_by_the_limit():
     state, _, _ = decided('{"search": "loss"}', '{"search": "desk"}', '{"search": "hour"}', limits=Limits(rounds=3))
     assert (len(state.rounds), state.stopped) == (3, "rounds")
+
+
+def test_a_model_that_never_stops_spends_no_more_than_its_limit(tmp_path):
+    price = Price(
+        model="scripted-1",
+        valid_from=date(2026, 1, 1),
+        currency="EUR",
+        input_per_million=Decimal(1),
+        output_per_million=Decimal(2),
+    )
+    budget, spender = Budget(tmp_path, PriceTable([price]), FixedClock()), Spender("r-1", "OPS")
+    limit = Decimal("0.0016")
+    model = Answers(*(f'{{"search": "loss {number}"}}' for number in range(20)))
+    writer = Writer(model, spending=Spending(budget, spender, CostLimits(request=limit)))
+    state = run(State(question=QUESTION, limits=Limits(rounds=20)), Library().kit(ModelPolicy(writer)))
+
+    assert state.stopped == "budget"
+    # each call costs (100 * 1 + 20 * 2) / 1,000,000
+    assert budget.spent(spender)["request"].amount == len(model.asked) * Decimal("0.00014")
+    assert 1 <= len(model.asked) == len(state.rounds) - 1
+    assert budget.spent(spender)["request"].amount <= limit
 
 
 def translated(question: str, languages: Sequence[str], *texts: str) -> State:

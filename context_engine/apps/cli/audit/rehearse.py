@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
@@ -15,7 +15,15 @@ from rich.text import Text
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, selected_searches, with_selection
-from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.audit.rehearsal_page import (
+    RehearsedSearch,
+    change_counts,
+    quotes_of,
+    rehearsal_page,
+    text_name,
+)
+from context_engine.apps.cli.audit.report import check_pages
+from context_engine.apps.cli.console import note, out, print_json, show, table, written
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
@@ -25,7 +33,7 @@ from context_engine.errors import ContextEngineError
 if TYPE_CHECKING:
     from context_engine.core.engine import Engine
     from context_engine.core.models import SearchRequest
-    from context_engine.insight.rehearsal import AnswerText, RehearsedAnswer
+    from context_engine.insight.rehearsal import AnswerText
 
 SCHEMA_VERSION: Final = 1
 _MOST_LINES: Final = 20
@@ -34,36 +42,11 @@ Examples:
   context-engine audit rehearse --manifest drafts/npa.yaml --since 2026-06-01 --domain NPA
   context-engine audit rehearse --documents drafts/sops --domain NPA --sample 200 --seed 84417
   context-engine audit rehearse --settings draft.json --since 2026-06-01 --json > rehearsal.json
+  context-engine audit rehearse --documents drafts/sops --domain NPA --html rehearsal.html
 
 \b
 Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 usage or configuration.
 """
-
-
-class _Rehearsal(NamedTuple):
-    """One question and its change; `problem` says why it could not be asked."""
-
-    search_id: str
-    time: str
-    domain: str
-    asker: str
-    change: str
-    answer: RehearsedAnswer | None
-    problem: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        answer = self.answer
-        return {
-            "search_id": self.search_id,
-            "time": self.time,
-            "domain": self.domain,
-            "asker": self.asker,
-            "change": self.change,
-            "problem": self.problem or None,
-            "decisions": None if answer is None else list(answer.decisions),
-            "lost": [] if answer is None else [text._asdict() for text in answer.lost],
-            "gained": [] if answer is None else [text._asdict() for text in answer.gained],
-        }
 
 
 @click.command(epilog=REHEARSE)
@@ -88,6 +71,7 @@ class _Rehearsal(NamedTuple):
     help="A folder that is ingested into a copy of the base; needs --domain.",
 )
 @with_selection
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_acting
 @with_ledger
@@ -98,14 +82,16 @@ def rehearse(
     settings: Path | None,
     documents: Path | None,
     selection: Selection,
+    page: Path | None,
     as_json: bool,
 ) -> None:
     """Ask recorded questions again, today and under a draft, and tell which answers would change.
 
     The draft is a configuration, a manifest, settings, or a folder of documents, which is ingested into a copy of the
     base. Nothing in force is touched, and nothing is recorded. Of each question the table tells whether the decision
-    flips, texts are lost or gained, or only the order or the scores change. Questions are asked with the rights of the
-    principal who runs the command (--as), as of the day that they were asked for, else today.
+    flips, texts are lost or gained, or only the order or the scores change; the page quotes the texts. Questions are
+    asked with the rights of the principal who runs the command (--as), as of the day that they were asked for, else
+    today.
     """
     if draft_dir is None and not manifests and settings is None and documents is None:
         raise click.UsageError("Give a draft: --draft, --manifest, --settings or --documents.")
@@ -113,14 +99,20 @@ def rehearse(
         raise click.UsageError("--documents needs --domain: the domain whose sources take them.")
     if selection.results is not None:
         raise click.UsageError("--results is for replay and drift; a rehearsal writes --json.")
+    if page is not None:
+        check_pages("the page of a rehearsal")
     with opened_ledger(at) as opened, ExitStack() as stack:
         engines = stack.enter_context(_engines(opened, at, draft_dir, manifests, settings, documents, selection.domain))
         results = list(_rehearsed(opened, selection, *engines))
+    if page is not None:
+        draft = [str(given) for given in (draft_dir, *manifests, settings, documents) if given is not None]
+        context = opened.context
+        written(page, rehearsal_page(results, draft, mask=context.setup.mask(), demo=context.demo))
     if as_json:
         counts = Counter(result.change for result in results)
         rows = [result.to_dict() for result in results]
         print_json({"schema_version": SCHEMA_VERSION, "counts": dict(counts), "searches": rows})
-    else:
+    elif page is None:
         _print(results)
     same = all(result.change == "same" for result in results)
     click.get_current_context().exit(0 if same else DEGRADED)
@@ -191,7 +183,7 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
         ingest_once(context, command)
 
 
-def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[_Rehearsal]:
+def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[RehearsedSearch]:
     from context_engine.insight.rehearsal import rehearsed
 
     rows = selected_searches(opened.ledger, selection)
@@ -201,11 +193,13 @@ def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Eng
             asked = (row.record_id, row.time, row.domain or "", row.caller or "")
             try:
                 request = _request(opened, row.record_id)
-                answer = rehearsed(now.search(request), draft.search(request))
+                results = (now.search(request), draft.search(request))
             except ContextEngineError as error:
-                yield _Rehearsal(*asked, "failed", None, str(error))
+                yield RehearsedSearch(*asked, "failed", None, str(error))
             else:
-                yield _Rehearsal(*asked, str(answer.change), answer)
+                answer = rehearsed(*results)
+                quotes = quotes_of(answer, results)
+                yield RehearsedSearch(*asked, str(answer.change), answer, "", request.query, quotes)
 
 
 def _request(opened: OpenLedger, record_id: str) -> SearchRequest:
@@ -224,15 +218,11 @@ def _request(opened: OpenLedger, record_id: str) -> SearchRequest:
     return replace(request, principal=opened.context.principal, request_id=None, strict=False)
 
 
-def _print(results: list[_Rehearsal]) -> None:
+def _print(results: list[RehearsedSearch]) -> None:
     if not results:
         note("No search matches.")
         return
-    askers: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    counts = Counter((result.domain, result.change) for result in results)
-    for result in results:
-        askers[result.domain, result.change].add(result.asker)
-    rows = [(*key, count, len(askers[key])) for key, count in sorted(counts.items(), key=lambda item: -item[1])]
+    rows = change_counts(results)
     show(out(), table(("domain", "change", ">answers", ">askers"), rows))
     changed = [result for result in results if result.change not in ("same", "scores")]
     for result in changed[:_MOST_LINES]:
@@ -242,7 +232,7 @@ def _print(results: list[_Rehearsal]) -> None:
     note(f"{counted(len(results), 'question')} asked twice; nothing was changed or recorded")
 
 
-def _told(result: _Rehearsal) -> str:
+def _told(result: RehearsedSearch) -> str:
     answer = result.answer
     if answer is None:
         return f"failed: {result.problem}"
@@ -253,10 +243,5 @@ def _told(result: _Rehearsal) -> str:
 
 
 def _names(texts: Iterable[AnswerText]) -> str:
-    counts = Counter(map(_name, texts))
+    counts = Counter(map(text_name, texts))
     return ", ".join(name if count == 1 else f"{count} texts of {name}" for name, count in counts.items())
-
-
-def _name(text: AnswerText) -> str:
-    version = f" v{text.document_version}" if text.document_version else ""
-    return f"{text.document_id}{version}" if text.document_id else f"{text.source_id}/{text.chunk_id}"

@@ -61,14 +61,17 @@ def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool)
         say_unproved([NO_KEY] if ledger.keyring is None else [])
 
 
-def check_pages() -> None:
+def check_pages(what: str = "the report of a case") -> None:
     """Check that the packages that make pages are installed.
+
+    Args:
+        what: needs them, for the error.
 
     Raises:
         MissingExtra: the extra `server` is not installed.
     """
     if not all(map(find_spec, ("fastapi", "jinja2"))):
-        raise MissingExtra("the report of a case", "server")
+        raise MissingExtra(what, "server")
 
 
 def case_page(opened: OpenLedger, record_id: str) -> tuple[str, str]:

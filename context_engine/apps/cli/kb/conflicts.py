@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ from context_engine.errors import AuditError, InvalidRequest, nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from context_engine.insight.radar import RadarFinding, RadarPassage, RadarReport, RadarSide
+    from context_engine.insight.radar import RadarFinding, RadarReport, RadarSide
     from context_engine.insight.settled import Settled
 
 SCHEMA_VERSION: Final = 1
@@ -70,15 +70,17 @@ def conflicts(
     Sentences and table cells of the documents in force are compared, across sources and tiers. Each finding says which
     side has less authority, and how many recorded answers showed either. A settled one is kept with reason and name.
     """
-    from context_engine.insight.radar import radar
+    from context_engine.insight.domain_conflicts import domain_conflicts
     from context_engine.insight.settled import FILE, settled_conflicts
 
     if (settle is None) != (reason is None):
         raise click.UsageError("Give --settle and --reason together.")
     context = open_context(location, domain=domain, one_domain=True, operator=True)
     name = only_domain(context.setup.registry, domain)
-    passages, unread = _passages(context, name)
-    report = radar(passages, datetime.now(UTC).date())
+    now = datetime.now(UTC)
+    report, unread, problem = domain_conflicts(context.setup, Path(context.data_dir), name, now.date())
+    if problem:
+        note(f"the radar's memory: {problem}", style="yellow")
     file = Path(context.data_dir) / FILE
     if settle is not None and reason is not None:
         _settle(file, report, settle, reason)
@@ -95,21 +97,13 @@ def conflicts(
     if as_json:
         rows = [_row(finding, answers, settled.get(finding.finding_id)) for finding in shown]
         counts = {"passages": report.passages, "statements": report.statements, "not_in_force": report.not_in_force}
-        print_json({"schema_version": SCHEMA_VERSION, "domain": name, **counts, "unread": unread, "findings": rows})
+        print_json(
+            {"schema_version": SCHEMA_VERSION, "domain": name, **counts, "unread": list(unread), "findings": rows}
+        )
     else:
         _print(shown, answers, settled)
         _summary(report, wanted, unsettled, unread)
     click.get_current_context().exit(FAILURE if unsettled else 0)
-
-
-def _passages(context: CliContext, domain: str) -> tuple[list[RadarPassage], list[str]]:
-    """Return the passages of a domain, and the sources that cannot list theirs."""
-    from context_engine.core.policy.trust import effective_authority
-    from context_engine.insight.radar import RadarPassage
-    from context_engine.wiring.examine import listed_domain
-
-    listed, unread = listed_domain(context.setup, context.data_dir, context.setup.registry.domain(domain))
-    return [RadarPassage(source.id, effective_authority(chunk, source).tier, chunk) for source, chunk in listed], unread
 
 
 def _settle(file: Path, report: RadarReport, finding_id: str, reason: str) -> None:
@@ -132,7 +126,7 @@ def _is_newer(finding: RadarFinding, since: date) -> bool:
 
 def _answers(context: CliContext, findings: Sequence[RadarFinding]) -> Mapping[str, int] | None:
     """Return by finding id how many recorded answers showed one of the sides; None if there is no ledger."""
-    from context_engine.audit.ledger.look_up import MentionCriteria
+    from context_engine.insight.domain_conflicts import answers_that_showed
     from context_engine.wiring.audit import open_ledger
 
     try:
@@ -141,12 +135,7 @@ def _answers(context: CliContext, findings: Sequence[RadarFinding]) -> Mapping[s
         return None
     try:
         ledger.integrate()
-
-        def showing(side: RadarSide) -> Iterator[int]:
-            wanted = MentionCriteria(source_id=side.source_id, chunk_id=side.chunk.chunk_id, fates=("returned",))
-            return (mention.record.index for mention in ledger.mentions(wanted))
-
-        return {finding.finding_id: len({*showing(finding.first), *showing(finding.second)}) for finding in findings}
+        return {name: sides.either for name, sides in answers_that_showed(ledger, findings).items()}
     finally:
         ledger.close()
 
@@ -159,6 +148,7 @@ def _row(finding: RadarFinding, answers: Mapping[str, int] | None, settled: Sett
         "differences": [difference._asdict() for difference in finding.differences],
         "yields": finding.yields,
         "parallel": finding.parallel,
+        "basis": finding.basis,
         "answers_that_showed_it": None if answers is None else answers[finding.finding_id],
         "settled": None if settled is None else {"reason": settled.reason, "by": settled.by, "at": settled.at},
     }
@@ -181,6 +171,7 @@ def _side_row(side: RadarSide) -> dict[str, Any]:
         "start": side.start,
         "end": side.end,
         "places": side.places,
+        "cites_version": side.cites or None,
     }
 
 
@@ -191,6 +182,8 @@ def _print(findings: Sequence[RadarFinding], answers: Mapping[str, int] | None, 
     for finding in findings:
         what = "; ".join(f"{each.code}: {each.first or '-'} / {each.second or '-'}" for each in finding.differences)
         head = Text(finding.finding_id, "bold").append(f"  {clean(what)}", "yellow")
+        if finding.basis == "rule":
+            head.append("  in other words", "dim")
         if answers is not None:
             head.append(f"  shown in {counted(answers[finding.finding_id], 'answer')}", "dim")
         show(console, head)
@@ -210,7 +203,8 @@ def _side_text(side: RadarSide, words: Sequence[str], *, yields: bool) -> Text:
     others = f", and in {counted(side.places - 1, 'other passage')}" if side.places > 1 else ""
     less = ", less authority" if yields else ""
     text = Text(f"  {chunk_name(side.chunk, side.chunk.chunk_id)}", "cyan")
-    text.append(f" (tier {side.tier}{dates}{less}{others})\n", "dim")
+    cites = f", cites version {clean(side.cites)} of the other" if side.cites else ""
+    text.append(f" (tier {side.tier}{dates}{less}{cites}{others})\n", "dim")
     text.append(f"    {clean(' '.join(side.text.split()))}")
     for word in filter(None, words):
         text.highlight_regex(rf"(?i)\b{re.escape(word.removeprefix('not '))}", "bold yellow")

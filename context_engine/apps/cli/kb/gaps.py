@@ -1,84 +1,70 @@
-"""`kb gaps`: what is asked and not answered, answered by weak sources alone, never shown, or shown too old."""
+"""`kb gaps`: what is asked and not answered, answered by weak sources alone or badly, never shown, or shown too old."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.context import CliContext, only_domain, with_domain
+from context_engine.apps.cli.audit.report import check_pages
+from context_engine.apps.cli.console import note, out, print_json, show, table, written
+from context_engine.apps.cli.context import only_domain, with_domain
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
-    from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.insight.gaps import DocumentName, Gaps, QuestionGroup, RecordedQuestion
+    from context_engine.insight.gaps import DocumentName, Gaps, QuestionGroup
 
 SCHEMA_VERSION: Final = 1
 _MOST_ROWS: Final = 15
 _MOST_DOCUMENTS: Final = 30
-GAPS: Final = (
-    "\b\nExamples:\n  context-engine kb gaps --domain NPA\n  context-engine kb gaps --domain NPA --days 30 --json"
-)
+GAPS: Final = """\b
+Examples:
+  context-engine kb gaps --domain NPA
+  context-engine kb gaps --domain NPA --days 30 --html gaps.html
+"""
 
 
 @click.command(epilog=GAPS)
 @with_domain("The domain whose searches are read")
 @click.option("--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Period, up to now.")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
-def gaps(at: LedgerLocation, domain: str | None, days: int, as_json: bool) -> None:
+def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, as_json: bool) -> None:
     """Show the gaps of a domain that its recorded searches reveal.
 
     Subjects that were asked and not answered, with the documents that came nearest; subjects that only tiers 4 and 5
-    answered; documents that no answer showed; and documents past their lifetime that were shown. It needs the record of
-    searches; a question whose text was not kept is counted only.
+    answered; subjects whose answers or passages got thumbs down on the pages; documents that no answer showed; and
+    documents past their lifetime that were shown. It needs the record of searches; a question whose text was not kept
+    is counted only.
     """
-    from context_engine.insight.gaps import gaps as revealed
+    from context_engine.insight.revealed import revealed_gaps
+
+    if page is not None:
+        check_pages()
 
     with opened_ledger(at) as opened:
         name = only_domain(opened.context.setup.registry, domain)
         since = datetime.now(UTC) - timedelta(days=days)
-        documents, unread = _documents(opened.context, name)
-        report = revealed(_asked(opened.ledger, name, since), documents)
+        context = opened.context
+        report, unread = revealed_gaps(context.setup, context.data_dir, opened.ledger, name, since)
+    if page is not None:
+        from context_engine.apps.web.rendering import Page, standalone_page
+
+        values = {"gaps": report, "domain": name, "days": days, "unread": unread}
+        written(page, standalone_page(Page("review/gaps.html", values), demo=context.demo))
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "domain": name, "days": days, **_published(report)})
-    else:
+    elif page is None:
         _print(report, days)
         if unread:
             note(f"not looked at, because they cannot list their documents: {', '.join(unread)}", style="yellow")
-
-
-def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQuestion]:
-    from context_engine.audit.ledger.look_up import Criteria
-    from context_engine.audit.review.account import account_of
-    from context_engine.audit.review.stored import ledger_pseudonyms
-    from context_engine.insight.gaps import asked_question
-
-    ledger.integrate()
-    pseudonyms = ledger_pseudonyms(ledger)
-    for row in ledger.rows(Criteria(since=since, domain=domain, kind="search")):
-        stored = ledger.entry_at(row.index)
-        if stored is not None and stored.entry is not None:
-            yield asked_question(account_of(stored.entry, row.index, ledger, pseudonyms=pseudonyms).to_dict())
-
-
-def _documents(context: CliContext, domain: str) -> tuple[set[DocumentName], list[str]]:
-    """Return the documents that a domain holds, and the sources that cannot list theirs."""
-    from context_engine.insight.gaps import DocumentName
-    from context_engine.wiring.examine import listed_domain
-
-    listed, unread = listed_domain(context.setup, context.data_dir, context.setup.registry.domain(domain))
-    documents = {
-        DocumentName(source.id, chunk.document_id or chunk.chunk_id, chunk.document_version or "")
-        for source, chunk in listed
-    }
-    return documents, unread
 
 
 def _published(report: Gaps) -> dict[str, Any]:
@@ -90,6 +76,7 @@ def _published(report: Gaps) -> dict[str, Any]:
         "questions_not_kept": report.unread,
         "unanswered": [group(item) for item in report.unanswered],
         "weakly_answered": [group(item) for item in report.weak],
+        "thumbs_down": [group(item) for item in report.disliked],
         "never_shown": [name._asdict() for name in report.never_shown],
         "shown_past_lifetime": [{**item.name._asdict(), "answers": item.answers} for item in report.stale],
     }
@@ -98,6 +85,7 @@ def _published(report: Gaps) -> dict[str, Any]:
 def _print(report: Gaps, days: int) -> None:
     _groups("Asked and not answered", report.unanswered, "nearest documents")
     _groups("Answered by tiers 4 and 5 alone", report.weak, "documents")
+    _groups("Thumbs down", report.disliked, "documents", ("thumbs", "readers"))
     _documents_table(f"Never shown in {counted(days, 'day')}", [(_name(name),) for name in report.never_shown])
     stale = [(_name(item.name), item.answers) for item in report.stale]
     _documents_table("Past their lifetime, and shown", stale)
@@ -106,7 +94,9 @@ def _print(report: Gaps, days: int) -> None:
         note(f"{counted(report.unread, 'question')} not kept or erased: they are counted, but not shown")
 
 
-def _groups(title: str, groups: Sequence[QuestionGroup], documents: str) -> None:
+def _groups(
+    title: str, groups: Sequence[QuestionGroup], documents: str, counts: tuple[str, str] = ("asked", "askers")
+) -> None:
     if not groups:
         return
     show(out(), Text(f"{title}: {counted(len(groups), 'subject')}", "bold"))
@@ -114,7 +104,7 @@ def _groups(title: str, groups: Sequence[QuestionGroup], documents: str) -> None
         (clean(group.question), group.searches, group.askers, group.last[:10], ", ".join(map(_name, group.documents)))
         for group in groups[:_MOST_ROWS]
     ]
-    show(out(), table(("question", ">asked", ">askers", "last", documents), rows))
+    show(out(), table(("question", *(f">{name}" for name in counts), "last", documents), rows))
     if len(groups) > _MOST_ROWS:
         note(f"and {len(groups) - _MOST_ROWS} more; --json has them")
     out().print()

@@ -46,7 +46,10 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
     show(console, _facts(facts))
     console.print()
     last = {source_id: report.at for report in reversed(ingests) for source_id in report.sources}
-    rows = ((name, source.documents, source.chunks, last.get(name, "")) for name, source in facts.sources.items())
+    rows = (
+        (name, source.documents, source.chunks, last.get(name, "")[:16].replace("T", " "))
+        for name, source in facts.sources.items()
+    )
     show(console, table(("source", ">documents", ">chunks", "last ingest"), rows))
     if len(facts.partitions) > 1:
         console.print()

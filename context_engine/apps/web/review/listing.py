@@ -53,6 +53,7 @@ class Filters:
         since, until: first and last day, UTC.
         exception: one of `EXCEPTIONS`, or `DIFFERS`.
         document: a document's id.
+        passage: SOURCE/CHUNK: only records that showed it.
         person: a pseudonym or, for operators, a name.
         before: the index of the last record of the page before.
     """
@@ -64,6 +65,7 @@ class Filters:
     exception: str = ""
     kind: str = ""
     document: str = ""
+    passage: str = ""
     person: str = ""
     before: int | None = None
 
@@ -193,13 +195,27 @@ def _wanted(ledger: Ledger, filters: Filters, reader: str | None) -> WantedRecor
 def _among(ledger: Ledger, reviewed: Reviewed, filters: Filters, before: int | None) -> Iterator[int] | None:
     """Return the indices that exception and document leave, the largest first; None if they leave all."""
     excepted = _excepted(reviewed, filters.exception, before) if filters.exception else None
-    if not filters.document:
+    named = _naming(ledger, filters, before)
+    if named is None:
         return excepted
-    named = naming_newest_first(ledger, MentionCriteria(document_id=filters.document), before)
     if excepted is None:
         return named
     kept = frozenset(excepted)
     return (index for index in named if index in kept)
+
+
+def _naming(ledger: Ledger, filters: Filters, before: int | None) -> Iterator[int] | None:
+    """Return the indices of the records that name a document or showed a passage; None if neither is chosen."""
+    if filters.passage:
+        source, _, chunk = filters.passage.partition("/")
+        wanted = MentionCriteria(
+            document_id=filters.document or None, source_id=source, chunk_id=chunk, fates=("returned",)
+        )
+        showing = {mention.record.index for mention in ledger.mentions(wanted)}
+        return iter(sorted((index for index in showing if before is None or index < before), reverse=True))
+    if filters.document:
+        return naming_newest_first(ledger, MentionCriteria(document_id=filters.document), before)
+    return None
 
 
 def _excepted(reviewed: Reviewed, exception: str, before: int | None) -> Iterator[int]:
@@ -220,7 +236,7 @@ def _counts(
     """Return the number of records with each exception, within all other filters but a document's."""
     others = replace(filters, exception="", before=None)
     every = {**names, DIFFERS: "Replay differs"} if reviewed.differing() else names
-    if others.document:
+    if others.document or others.passage:
         return tuple((name, words, None) for name, words in every.items())
     if everybody and others in (Filters(), Filters(kind="everything")):
         numbers = {name: reviewed.overview.count(name) for name in names} | {DIFFERS: len(reviewed.differing())}

@@ -14,6 +14,7 @@ from context_engine.errors import MissingExtra
     ("module", "package", "extra"),
     [
         ("langchain", "langchain_core", "langchain"),
+        ("langgraph", "langgraph", "langgraph"),
         ("llamaindex", "llama_index", "llamaindex"),
         ("haystack", "haystack", "haystack"),
     ],

@@ -54,6 +54,24 @@ def test_an_answer_shows_its_sentence_its_quote_and_its_passage(client):
     assert sentence["quotes"][-1]["label"] in {citation["citation_label"] for citation in answer["citations"]}
 
 
+def test_an_answer_by_a_workflow_names_its_searches(client):
+    asked = {**ASKED, "query": f"{QUESTION[:-1]} and what do late reports cost?", "workflow": "agentic", "rounds": 3}
+    answer = post(client, "/api/v1/rag/answer", asked).json()
+    workflow = answer["workflow"]
+    assert [searched["why"] for searched in workflow["rounds"]] == ["question", "part", "part"]
+    assert answer["search_id"] == workflow["rounds"][0]["search_id"]
+    assert post(client, "/api/v1/rag/answer", ASKED).json()["workflow"] is None
+
+    (name, start), *_, (last, end) = events(post(client, "/api/v1/rag/answer", {**asked, "stream": True}).text)
+    assert (name, last) == ("start", "end")
+    assert json.loads(start)["search_id"] == json.loads(end)["workflow"]["rounds"][0]["search_id"]
+
+
+@pytest.mark.parametrize("fields", [{"workflow": "agentic", "compare": True}, {"rounds": 2}, {"rounds": 21}])
+def test_what_a_workflow_cannot_do_is_a_problem_of_the_request(client, fields):
+    assert post(client, "/api/v1/rag/answer", {**ASKED, **fields}).status_code == 422
+
+
 def test_the_record_of_an_answer_is_its_callers(client):
     answer = post(client, "/api/v1/rag/answer", ASKED).json()
     path = f"/api/v1/rag/records/{answer['answer_id']}"

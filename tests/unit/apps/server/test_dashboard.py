@@ -16,9 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from context_engine.adapters.http.client import shared_budget
 from context_engine.apps.server.app import create_app
+from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.service import Service
 from context_engine.core.engine.source_pool import SourcePool
 from context_engine.core.models import AnswerRecord
+from context_engine.insight.quality import Count
+from context_engine.insight.quality_watch import QualityLine
 from context_engine.service.deployment import LiveDeployment
 from tests.unit.service.small_bank import AUDITOR, QUESTION, Tokens, as_, small_bank
 
@@ -28,6 +31,7 @@ BOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
 RULES = yaml.safe_load((DEPLOY / "prometheus-alerts.yaml").read_text("utf-8"))["groups"][0]["rules"]
 MODEL = {"name": "m", "usage": {"input_tokens": 9, "output_tokens": 3}, "cost": {"amount": "0.5", "currency": "EUR"}}
 ANSWER = {"mode": "model", "refusal": None, "sentences": [{"verdict": "supported"}], "rewriting": None, "model": MODEL}
+LINE = QualityLine("ORM", "degraded", Count(3, 100), Count(9, 900), True, 500.0, (), ())
 OF_PROMETHEUS = {"instance", "job"}
 
 
@@ -38,6 +42,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, set[
     bank.engine.tally.note_answer("ORM", AnswerRecord(facts=ANSWER, words={}))
     shared_budget("https://kb.bank.example", "key").take(60, time.monotonic(), 0.0)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QualityCheck, "lines", lambda _: [LINE])
         patch.setattr(SourcePool, "watched_recall", lambda _: {("ORM", "sops"): 0.97})
         with TestClient(create_app(Service(LiveDeployment(lambda: bank), Tokens(), threads=4))) as client:
             assert client.post("/api/v1/rag/query", json={"query": QUESTION}, headers=as_(AUDITOR)).status_code == 200

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
+from context_engine.core.engine import Engine
 from context_engine.errors import ConfigError, Overloaded
 from context_engine.service.deployment import Deployment, LiveDeployment
 from tests.unit.apps.server.small_service import small_service
@@ -37,6 +38,16 @@ def test_readiness_says_to_each_what_they_may_know(folder: Path) -> None:
     assert told["nobody"]["sources"] is told["stranger"]["sources"] is None
     assert [one["source_id"] for one in told["clerk"]["sources"]] == ["sops", "web"]
     assert [one["source_id"] for one in told["auditor"]["sources"]] == ["sops", "board", "web"]
+
+
+def test_the_watched_recall_is_told_to_an_operator_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "watched_recall", lambda _engine: {("ORM", "web"): 0.912})
+    service = Service(LiveDeployment(lambda: small_bank(folder)), Tokens())
+    with client_of(service) as client:
+        told = {name: client.get("/readyz", headers=CALLERS[name]).json()["sources"] for name in ("clerk", "auditor")}
+    service.close()
+    assert {one["ann_recall"] for one in told["clerk"]} == {None}
+    assert [one["ann_recall"] for one in told["auditor"]] == [None, None, 0.912]
 
 
 def test_a_source_that_is_down_degrades_what_those_are_told_who_may_know_it(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -13,19 +13,28 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
+from context_engine.apps.web.addresses import document_address
 from context_engine.apps.web.rendering import Page, standalone_page
 from context_engine.apps.web.review import checks
 from context_engine.apps.web.review.case import case_of
 from context_engine.apps.web.review.listing import Filters
 from context_engine.apps.web.review.pages import case_values
+from context_engine.apps.web.review.subscriptions import change_words
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.audit.review.replay import FirstDifference, Replay, ReplayReason
-from context_engine.core.models import Principal
+from context_engine.core.models import Event, Notice, NoticeCode, Principal
 from context_engine.errors import InvalidRequest
+from context_engine.ingest.kept_reports import FILE, KeptReports, kept_report
+from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.report import IngestReport
+from context_engine.insight.rehearsal import ShownAnswer
+from context_engine.insight.subscriptions import FILE as SUBSCRIPTIONS
+from context_engine.insight.subscriptions import KeptSubscription, Subscription, keep
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.records import find_owned
 from context_engine.wiring.audit_writers import close_writers
+from context_engine.wiring.embedded_base import base_path
 from tests.unit.apps.web.test_hostile_texts import PAYLOADS, problems
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, DOCUMENTS, Tokens, as_, caller, searched, small_bank
 
@@ -207,7 +216,42 @@ def test_integrity_is_verified_by_a_button(client, recorded):
     assert "Self-consistent" in html
 
 
-@pytest.mark.parametrize("path", ["/review/integrity", "/admin"])
+def test_subscriptions_are_listed_with_their_last_change(bank, client):
+    assert "There is none" in get(client, "/review/subscriptions").text
+    file, at = bank.data_dir / SUBSCRIPTIONS, "2026-03-01T00:00:00Z"
+    question = Subscription("q1", "ORM", "clerk", "ana", at, query=f"Who reports? {PAYLOADS[0]}")
+    document = Subscription("d1", "ORM", "", "ana", at, source_id="sops", document_id="SOP/1")
+    told = Event("q1-2", "answer_changed", "q1", datetime(2026, 3, 2, 10, tzinfo=UTC), {"lost": [{}], "gained": []})
+    nothing = ShownAnswer("", ())
+    keep(file, KeptSubscription(question, nothing, 2, told, delivered=False))
+    keep(file, KeptSubscription(document, nothing))
+    html = get(client, "/review/subscriptions").text
+    assert "1 lost<small>2026-03-02 10:00 UTC</small>" in html and "not delivered yet" in html
+    assert "/documents/ORM/sops/SOP%2F1" in html and html.index("Who reports?") < html.index("SOP/1")
+    assert problems(html) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {"change": "decision", "decisions": ["answered", "out_of_scope"], "lost": [1]},
+            "answered becomes out of scope, 1 lost",
+        ),
+        ({"change": "order", "decisions": ["answered", "answered"]}, "the same texts in another order"),
+        (
+            {"changed": [1], "added": [1, 2], "answers_that_showed_it": {"count": 1}},
+            "1 changed, 2 added, shown in 1 answer",
+        ),
+        ({"removed": [1], "answers_that_showed_it": {"count": 1200}}, "1 removed, shown in 1,200 answers"),
+        ({"removed": [1], "answers_that_showed_it": None}, "1 removed"),
+    ],
+)
+def test_a_change_in_words(data, words):
+    assert change_words(Event("e", "k", "s", datetime(2026, 3, 2, tzinfo=UTC), data)) == words
+
+
+@pytest.mark.parametrize("path", ["/review/integrity", "/review/subscriptions", "/admin"])
 def test_pages_about_everybody_are_for_operators(client, path):
     assert get(client, path, CLERK).status_code == 403
 
@@ -240,6 +284,43 @@ def test_hostile_texts_are_text_on_every_page(bank, client):
     assert "&lt;script&gt;" in get(client, case).text
     for path in ("/review", "/review?document=%22%3E%3Cscript%3E&person=%3Cimg", "/review/documents/%3Cb%3E/%22/%3E"):
         assert problems(get(client, path).text) == []
+
+
+@pytest.fixture
+def reported(bank: Deployment) -> Iterator[KeptReports]:
+    """A base whose last ingest said something of a file with one document and of one with several."""
+    base = base_path(bank.setup.data_dir(bank.data_dir))
+    notices = [Notice(NoticeCode.CONTENTS_LEFT_OUT, f"rules/{name}.md", f"<b>{name}</b> lost a list") for name in "ab"]
+    report = IngestReport(
+        files=3, documents=3, chunks=4, unchanged=1, replaced=0, removed=0, elapsed_s=1.0,
+        skipped=(Skipped("old.bin", "is of an unknown kind", error=False),), notices=tuple(notices),
+        sources={"sops": {"documents": 3, "unchanged": 1}}, shared=frozenset({"rules/b.md"}),
+    )  # fmt: skip
+    at = datetime(2026, 3, 2, 10, tzinfo=UTC)
+    kept = KeptReports(base)
+    kept.add(kept_report(report, at=at, by="pseudonym-4711", domain="ORM", adapter="local", source_ids=["sops"]))
+    yield kept
+    (base / FILE).unlink()
+
+
+def test_the_operators_page_has_the_last_ingests(client, reported):
+    html = get(client, "/admin").text
+    for part in ("2026-03-02 10:00:00 UTC", "by pseudonym-47", "old.bin", "&lt;b&gt;a&lt;/b&gt; lost a list"):
+        assert part in html
+    assert re.search(r'<th scope="row">sops</th><td class="number">3</td><td class="number">2</td>', html)
+    assert problems(html) == []
+
+
+def test_a_document_has_what_its_ingest_said_and_of_a_file_with_several_for_operators_alone(client, bank, reported):
+    def page(name: str, who: Principal) -> str:
+        found = searched(bank, AUDITOR, "report an event without a loss").chunks
+        chunk = next(each for each in found if each.chunk.path == f"rules/{name}.md")
+        html: str = get(client, document_address("ORM", "sops", chunk.chunk.document_id), who).text
+        return html
+
+    assert "&lt;b&gt;a&lt;/b&gt; lost a list" in page("a", CLERK)
+    assert "lost a list" not in page("b", CLERK)
+    assert "&lt;b&gt;b&lt;/b&gt; lost a list" in page("b", AUDITOR)
 
 
 def test_the_operators_page_has_sources_figures_and_rules(client, recorded):

@@ -37,3 +37,17 @@ def test_the_seed_draws_from_each_stratum() -> None:
     assert stratified(dict(reversed(strata.items())), 8, "84417") == sample
     assert set(stratified(strata, 8, "other").record_ids) != set(sample.record_ids)
     assert len(stratified(strata, 500, "s").record_ids) == 40
+
+
+@given(st.lists(st.sampled_from(["NPA", "ORM", "DCE", ""]), min_size=1, max_size=60), st.integers(1, 80), st.data())
+def test_every_sample_holds_its_shares_whatever_the_order(domains: list[str], size: int, data: st.DataObject) -> None:
+    strata = {f"r{number}": (domain,) for number, domain in enumerate(domains)}
+    sample = stratified(strata, size, "84417")
+    drawn = min(size, len(strata))
+    assert len(set(sample.record_ids)) == len(sample.record_ids) == drawn
+    for stratum, (population, share) in sample.shares.items():
+        assert population == domains.count(stratum[0])
+        assert share == sum(strata[record_id] == stratum for record_id in sample.record_ids)
+        assert abs(share - population * drawn / len(strata)) < 1
+    shuffled = data.draw(st.permutations(list(strata.items())))
+    assert stratified(dict(shuffled), size, "84417") == sample
