@@ -70,6 +70,7 @@ def test_a_job_runs_in_the_background_and_keeps_its_findings(client):
     assert len(client.get(f"/api/v1/jobs/{job_id}").json()["job"]["findings"]) == 3
 
 
+@pytest.mark.slow
 def test_somebody_elses_job_is_not_there(client):
     job_id = started(client)
     chair, auditor = as_(CHAIR), as_(AUDITOR)
@@ -86,6 +87,7 @@ def test_somebody_elses_job_is_not_there(client):
     assert client.get("/api/v1/jobs", headers=chair).json()["jobs"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_begin_is_refused_at_once(client):
     empty = sent(client, "", {"title": "Empty"})["job_id"]
     for job_id, body, word in ((empty, {"question": LIMIT}, "no documents"), (started(client), {}, "no stage is open")):
