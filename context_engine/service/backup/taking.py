@@ -185,7 +185,7 @@ def _subscriptions(data_dir: Path) -> Iterator[LeftOutPart]:
     """Yield the subscriptions, if there are any."""
     if (data_dir / SUBSCRIPTIONS).is_file():
         yield LeftOutPart(
-            name=SUBSCRIPTIONS, reason="a restored base differs from what was last looked at: subscribe again"
+            name=SUBSCRIPTIONS, reason="they compare with the base of their last look: subscribe again"
         )
 
 
