@@ -184,9 +184,7 @@ def _jobs(data_dir: Path) -> Iterator[LeftOutPart]:
 def _subscriptions(data_dir: Path) -> Iterator[LeftOutPart]:
     """Yield the subscriptions, if there are any."""
     if (data_dir / SUBSCRIPTIONS).is_file():
-        yield LeftOutPart(
-            name=SUBSCRIPTIONS, reason="they compare with the base of their last look: subscribe again"
-        )
+        yield LeftOutPart(name=SUBSCRIPTIONS, reason="they compare with the base of their last look: subscribe again")
 
 
 def _elsewhere(setup: Setup) -> Iterator[LeftOutPart]:
