@@ -78,7 +78,8 @@ def _values(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceF
     for token in claim:
         value = token.value
         if value and not any(_same(value, other, clause) for other in present):
-            yield SentenceFinding(_value_code(value, present), f'"{token.written}" is not in the passage like this')
+            code = next((value.differs_in(other) for other in present if other.number == value.number), "number")
+            yield SentenceFinding(code, f'"{token.written}" is not in the passage like this')
 
 
 def _same(value: Value, other: Value, clause: Clause) -> bool:
@@ -89,15 +90,6 @@ def _same(value: Value, other: Value, clause: Clause) -> bool:
     unit = value.unit == other.unit or (not other.unit and value.unit in ("", "%"))
     currency = value.currency == other.currency or (not other.currency and value.currency in clause.context)
     return unit and currency and (value.bound == other.bound or (not other.bound and value.bound in ("within", "")))
-
-
-def _value_code(value: Value, present: Iterable[Value]) -> str:
-    for other in present:
-        if other.number == value.number:
-            if other.unit != value.unit:
-                return "unit"
-            return "currency" if other.currency != value.currency else "bound"
-    return "number"
 
 
 def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:

@@ -214,19 +214,11 @@ def _values(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> It
     left = [(value, token) for value, token in values.items() if value not in others]
     right = [(value, token) for value, token in others.items() if value not in values]
     for (value, token), (value_too, token_too) in zip(left, right):
-        yield ConflictDifference(_value_code(value, value_too), token.written, token_too.written)
+        yield ConflictDifference(value.differs_in(value_too), token.written, token_too.written)
 
 
 def _valued(tokens: Iterable[MeaningToken]) -> dict[Value, MeaningToken]:
     return {token.value: token for token in tokens if token.value}
-
-
-def _value_code(value: Value, other: Value) -> str:
-    if value.number != other.number:
-        return "number"
-    if value.unit != other.unit:
-        return "unit"
-    return "currency" if value.currency != other.currency else "bound"
 
 
 def _kinds(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:

@@ -27,6 +27,10 @@ class Value(NamedTuple):
     currency: str = ""
     bound: str = ""
 
+    def differs_in(self, other: Value) -> str:
+        """Return in what a value differs from another first: number, unit, currency or bound."""
+        return next((name for name, own, its in zip(self._fields, self, other) if own != its), "")
+
 
 _UNDER_TWENTY: Final = """
     one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
