@@ -6,15 +6,16 @@ Each token stands in the file once; statements name their tokens by number.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import re
 import zlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from context_engine import __version__
 from context_engine.answer.conflicts import ConflictDifference
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import MeaningKind, MeaningToken
@@ -22,7 +23,10 @@ from context_engine.errors import ConfigError
 from context_engine.insight.differences import ReadStatement
 from context_engine.insight.remembered import NOTHING, RadarMemory, StatementPlace
 
-_FORMAT: Final = 1
+_PACKAGE: Final = Path(__file__).parent.parent
+_READERS: Final = ("answer/*.py", "core/text/*.py", "core/ranking/guard.py", "insight/*.py")
+"""The files on which it depends how a text is read and compared."""
+
 _FAST: Final = 3
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 T = TypeVar("T", bound=Hashable)
@@ -44,7 +48,7 @@ def read_memory(file: Path) -> ReadMemory:
     """Return what a file holds; nothing if it is missing, damaged or of another version of the program."""
     try:
         content = json.loads(gzip.decompress(file.read_bytes()))
-        if (content["format"], content["program"]) != (_FORMAT, __version__):
+        if content["reader"] != _reader():
             return ReadMemory(NOTHING)
         return ReadMemory(_decoded(content))
     except FileNotFoundError:
@@ -71,6 +75,13 @@ def write_memory(file: Path, memory: RadarMemory) -> None:
         raise ConfigError(f"cannot be written ({error.strerror})", file=str(file)) from None
 
 
+@cache
+def _reader() -> str:
+    """Return the version of what reads and compares: the SHA-256 of its files, so that no change of it is missed."""
+    files = sorted(file for pattern in _READERS for file in _PACKAGE.glob(pattern))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
 def _encoded(memory: RadarMemory) -> Mapping[str, Any]:
     tokens, words = _Numbers[MeaningToken](), _Numbers[str]()
     statements = [
@@ -78,8 +89,7 @@ def _encoded(memory: RadarMemory) -> Mapping[str, Any]:
         for each in memory.statements
     ]
     return {
-        "format": _FORMAT,
-        "program": __version__,
+        "reader": _reader(),
         "statements": statements,
         "passages": memory.passages,
         "pairs": list(memory.pairs),
@@ -114,8 +124,8 @@ def _picked(known: Sequence[T], numbers: Iterable[int]) -> list[T]:
 
 
 def _token(row: Sequence[Any]) -> MeaningToken:
-    kind, key, written, value, is_name = row
-    return MeaningToken(MeaningKind(kind), key, written, None if value is None else Value(*value), is_name)
+    kind, key, written, value, *others = row
+    return MeaningToken(MeaningKind(kind), key, written, None if value is None else Value(*value), *others)
 
 
 class _Numbers(dict[T, int]):

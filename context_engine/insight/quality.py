@@ -34,7 +34,7 @@ class ChartRule(NamedTuple):
     """
 
     run_length: float = 50_000.0
-    least_past: int = 200
+    least_past: int = 500
 
     @property
     def height(self) -> float:

@@ -10,10 +10,9 @@ from typing import Any
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import Criteria
 from context_engine.audit.review.account import account_of
-from context_engine.audit.review.stored import ledger_pseudonyms
-from context_engine.evaluation.questions import json_lines
+from context_engine.audit.review.stored import further_searches, ledger_pseudonyms
 from context_engine.insight.gaps import DocumentName, Gaps, RecordedQuestion, ThumbDown, asked_question, gaps
-from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
+from context_engine.service.judgements import votes
 from context_engine.wiring.examine import listed_domain
 from context_engine.wiring.setup import Setup
 
@@ -38,19 +37,13 @@ def revealed_gaps(setup: Setup, data_dir: Path, ledger: Ledger, domain: str, sin
 
 
 def thumbs_down(data_dir: Path, domain: str, since: datetime) -> list[ThumbDown]:
-    """Return the passages and answers that readers judged not to answer; the last judgement of a reader counts.
+    """Return the passages and answers that readers judged not to answer; see `votes`.
 
     Raises:
         ConfigError: a file of judgements cannot be read.
     """
-    last: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    for name in (PASSAGES, WITHOUT_QUESTION, ANSWERS):
-        file = Path(data_dir) / name
-        for _, row in json_lines(file) if file.exists() else ():
-            if row.get("domain") == domain:
-                thing = ("passage", row.get("source_id"), row["chunk_id"]) if "chunk_id" in row else ("answer",)
-                last[row.get("query_id"), row.get("by") or row.get("search_id"), *thing] = row
-    return [_thumb(row) for row in last.values() if row.get("grade") == 0 and _is_since(row.get("at"), since)]
+    rows = (row for row in votes(data_dir) if row.get("domain") == domain and row.get("grade") == 0)
+    return [_thumb(row) for row in rows if _is_since(row.get("at"), since)]
 
 
 def _is_since(at: Any, since: datetime) -> bool:
@@ -72,8 +65,11 @@ def _thumb(row: Mapping[str, Any]) -> ThumbDown:
 
 def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQuestion]:
     ledger.integrate()
-    pseudonyms = ledger_pseudonyms(ledger)
+    pseudonyms, further = ledger_pseudonyms(ledger), further_searches(ledger, domain, since)
     for row in ledger.rows(Criteria(since=since, domain=domain, kind="search")):
         stored = ledger.entry_at(row.index)
-        if stored is not None and stored.entry is not None:
-            yield asked_question(account_of(stored.entry, row.index, ledger, pseudonyms=pseudonyms).to_dict())
+        if stored is None or stored.entry is None:
+            continue
+        account = account_of(stored.entry, row.index, ledger, pseudonyms=pseudonyms)
+        if account.entry["id"] not in further:
+            yield asked_question(account.to_dict())

@@ -6,7 +6,11 @@ Sentences of the demo bank and of a folder's passages are planted in documents o
 (`check_corruptions.py`), half of them also said otherwise (`check_paraphrases.py`), and harmless ones said otherwise or
 copied only. Recall counts the planted contradictions that the radar reports; precision is their share of all findings
 that concern a planted document. The baseline reports every pair of sentences that share .8 of their words and are not
-equal. At the end the time for many passages: the given ones and copies of them whose words are renamed.
+equal.
+
+Then a value is set in other words: a sentence is cut down to some of its phrases and put in a frame; every second value
+is changed. Then the time of a run after one document changed, beside that of a full run. At the end, with --many, the
+time for many passages: the given ones and copies of them whose words are renamed.
 """
 
 from __future__ import annotations
@@ -19,20 +23,27 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from check_corruptions import CORRUPTIONS, still_supported
 from check_paraphrases import paraphrase
 from check_passages import Passage, collection_passages, demo_passages, drawn, plain_words
 
+from context_engine.answer.reading import normalised, read
 from context_engine.core.models import Chunk
 from context_engine.insight.alike import alike_pairs
+from context_engine.insight.memory_file import memory_file, read_memory, write_memory
 from context_engine.insight.radar import RadarPassage, radar
 
 KINDS = ("number", "date", "currency", "modal", "negation", "bound")
 _REFERENCE = re.compile(r"(?:section|rule|part|article|paragraph|chapter|table|principle)s? [\d.()a-z]+", re.IGNORECASE)
 """The radar compares no numbers of sections: a sentence that differs in nothing else is not planted."""
 TODAY = date(2026, 3, 2)
+_UNITS = r"(?:%|per cent|(?:[Bb]usiness |[Cc]alendar )?(?:[Dd]ays?|weeks?|months?|years?|hours?|minutes?))"
+_VALUE = re.compile(rf"\b(?:\d[\d,.]*|two|three|four|five|six|seven|eight|ten|twelve|thirty) ?{_UNITS}")
+_PHRASE = re.compile(r",? (?=(?:in|on|at|for|to|from|with|of|by|under|within|after|before|and|or|that|which)\b)")
+_FRAMES = ("In short: ", "Staff are reminded of this: ", "The training slides put it so: ", "For new joiners: ")
 
 
 class Planted(NamedTuple):
@@ -50,6 +61,7 @@ def main() -> None:
     options.add_argument("--corpus", type=Path, help="corpus.jsonl of a collection of passages")
     options.add_argument("--count", type=int, default=500)
     options.add_argument("--harmless", type=int, default=200)
+    options.add_argument("--reworded", type=int, default=200, help="values set in other words, half of them changed")
     options.add_argument("--show", type=int, default=0, help="missed and wrong ones to print, of each kind")
     options.add_argument("--many", type=int, default=0, help="passages for the time")
     given = options.parse_args()
@@ -65,6 +77,8 @@ def main() -> None:
     print(f"{report.passages} passages, {report.statements} statements, {len(pairs)} findings in {seconds:.1f} s CPU")
     _print("radar", planted, pairs, given.show)
     _print("words >= .8", planted, _by_words(passages), 0)
+    _print_reworded(originals, given.reworded, random.Random(43), given.show)
+    _print_incremental([_given(passage) for passage in originals])
     if given.many:
         _time(originals, given.many)
 
@@ -161,6 +175,80 @@ def _print(name: str, planted: Sequence[Planted], pairs: Sequence[tuple[str, str
     print(f"  findings between given documents: {len(pairs) - concerned}")
     for item in [item for item in false if not hits[item.document]][:show] + wrong[:show]:
         print(f"  {item.kind or 'harmless'}\n    {item.original}\n    {item.sentence}")
+
+
+def _reworded(sentence: str, rng: random.Random) -> str | None:
+    """Return less than .7 of a sentence's words, with its only value, in a frame; None where there is too little."""
+    if len(_VALUE.findall(sentence)) != 1 or len(re.findall(r"\d", sentence)) > 6:
+        return None
+    phrases = _PHRASE.split(sentence.removesuffix("."))
+    value = next((number for number, phrase in enumerate(phrases) if _VALUE.search(phrase)), None)
+    if value is None or len(phrases) < 4:
+        return None
+    kept, words = {value}, set(plain_words(sentence))
+    for number in rng.sample(range(len(phrases)), len(phrases)):
+        longer = {*kept, number}
+        if len(set(plain_words(" ".join(phrases[place] for place in longer)))) <= 0.68 * len(words):
+            kept = longer
+    rest = " ".join(phrases[number].strip() for number in sorted(kept))
+    return f"{rng.choice(_FRAMES)}{rest[0].lower()}{rest[1:]}." if len(kept) > 1 else None
+
+
+def _print_reworded(originals: Sequence[Passage], count: int, rng: random.Random, show: int) -> None:
+    """Plant values in other words, every second one changed, and print recall and precision."""
+    planted = list[Planted]()
+    for item in drawn(originals, rng):
+        said = _reworded(item.text, rng) if len(planted) < count else None
+        kind = "number" if len(planted) % 2 else ""
+        changed = CORRUPTIONS["number"](said, rng) if said and kind else said
+        if changed and _VALUE.search(changed):
+            planted.append(Planted(kind, True, changed, item.text, f"reworded-{len(planted)}"))
+    report = radar([*map(_given, originals), *map(_document, planted)], TODAY)
+    right, wrong = Counter[str](), Counter[str]()
+    by_document = {item.document: item for item in planted}
+    for finding in report.findings:
+        sides = [finding.first, finding.second]
+        for side, other in (sides, sides[::-1]):
+            item = by_document.get(side.chunk.document_id or "")
+            if item is not None and (other.chunk.document_id or "") not in by_document:
+                is_right = bool(item.kind) and normalised(other.text) in normalised(item.original)
+                (right if is_right else wrong)[item.document] += 1
+    changed = [item for item in planted if item.kind]
+    caught = sum(right[item.document] > 0 for item in changed)
+    counted = right.total() + wrong.total()
+    precision = right.total() / max(counted, 1)
+    print(f"\nvalues in other words: recall {caught}/{len(changed)}, precision {precision:.3f} of {counted}")
+    for document in [*wrong][:show]:
+        print(f"  wrong\n    {by_document[document].original}\n    {by_document[document].sentence}")
+    for item in [item for item in changed if not right[item.document]][:show]:
+        print(f"  missed\n    {item.original}\n    {item.sentence}")
+
+
+def _print_incremental(passages: Sequence[RadarPassage]) -> None:
+    """Print the time of a run after one document changed, as a share of a full run; reading the file counts."""
+    document = passages[len(passages) // 2].chunk.document_id
+    changed = [
+        each._replace(chunk=each.chunk._replace(content=each.chunk.content.replace("must", "may")))
+        if each.chunk.document_id == document
+        else each
+        for each in passages
+    ]
+    with TemporaryDirectory() as folder:
+        file = memory_file(Path(folder), "all")
+        write_memory(file, radar(passages, TODAY).memory)
+        read.cache_clear()
+        times = [time.process_time()]
+        report = radar(changed, TODAY, read_memory(file).memory)
+        times.append(time.process_time())
+        read.cache_clear()
+        full = radar(changed, TODAY)
+        times.append(time.process_time())
+        of_document = sum(each.chunk.document_id == document for each in passages)
+        print(
+            f"\nafter a change of {of_document} of {len(passages)} passages: {times[1] - times[0]:.1f} s of "
+            f"{times[2] - times[1]:.1f} s CPU, file {file.stat().st_size / 1e6:.1f} MB, "
+            f"{'the same findings' if report == full else 'OTHER FINDINGS'}"
+        )
 
 
 def _time(originals: Sequence[Passage], count: int) -> None:

@@ -20,9 +20,9 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,7 +32,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import utc_text
 from context_engine.core.protocols import Source
 from context_engine.errors import SourceError
-from context_engine.insight.quality import USUAL, Outcome, charted, mean_delay, upper_limit
+from context_engine.insight.quality import USUAL, Outcome, QualityChart, mean_delay, upper_limit
 from context_engine.insight.quality_watch import outcomes_of
 from context_engine.wiring.audit import open_ledger, open_recorder
 from context_engine.wiring.audit_writers import close_writers
@@ -42,6 +42,7 @@ from context_engine.wiring.setup import Setup, load_setup
 Entry = Mapping[str, Any]
 DOMAIN = "NPA"
 DAYS = 70
+PAST, WINDOW = 1000, 100
 QUIET = {"out_of_scope": 0.04, "degraded": 0.02}
 DRIFT = {"out_of_scope": 0.12, "degraded": 0.08}
 EVERYDAY = Path(__file__).with_name("everyday_questions.txt").read_text("utf-8").splitlines()
@@ -148,58 +149,54 @@ def told_by_command(folder: Path, entries: Sequence[Entry], place: int) -> None:
             )
 
 
-def stream(figure: str, first: Sequence[Entry], then: Sequence[Entry], place: int, size: int, seed: int) -> list[bool]:
-    """Return outcomes drawn from recorded entries, those of the second list from a place on."""
-    rng, bad = random.Random(seed), [[dict(outcomes_of(entry))[figure] for entry in part] for part in (first, then)]
-    return [rng.choice(bad[number >= place]) for number in range(size)]
-
-
-def outcomes(bad: Sequence[bool]) -> Iterator[Outcome]:
-    begin, step = datetime(2026, 1, 5, tzinfo=UTC), timedelta(days=DAYS) / len(bad)
-    for number, each in enumerate(bad):
-        yield Outcome(utc_text(begin + number * step), str(number), each)
+def drawn(first: Sequence[bool], then: Sequence[bool], place: int, size: int, seed: int) -> list[bool]:
+    """Return outcomes drawn from the recorded ones, those of the second list from a place on."""
+    rng = random.Random(seed)
+    return [rng.choice(then if number >= place else first) for number in range(size)]
 
 
 def chart_alarms(bad: Sequence[bool]) -> list[int]:
     """Return the places of the alarms of the chart."""
-    times = [each.time for each in outcomes(bad)]
-    return [times.index(excursion.alarmed) for excursion in charted(outcomes(bad)).excursions]
+    chart, begin, step = QualityChart(), datetime(2026, 1, 5, tzinfo=UTC), timedelta(days=DAYS) / len(bad)
+    outcomes = (Outcome(utc_text(begin + number * step), str(number), each) for number, each in enumerate(bad))
+    return [number for number, outcome in enumerate(outcomes) if chart.add(outcome) is not None]
 
 
-def window_alarms(bad: Sequence[bool], times: float, window: int = 100, past: int = 1000) -> list[int]:
-    """Return the places where the share of a moving window rises above a multiple of that of the past."""
-    limit, recent, above, alarms = times * sum(bad[:past]) / past, deque[bool](maxlen=window), False, []
-    for number, each in enumerate(bad):
-        recent.append(each)
-        was, above = above, number >= past and sum(recent) / window > limit
-        if above and not was:
-            alarms.append(number)
-    return alarms
+def window_shares(bad: Sequence[bool]) -> list[float]:
+    """Return the share of the last `WINDOW` outcomes after `PAST` of them, as a multiple of that of the past."""
+    past, total = sum(bad[:PAST]) / PAST, [0, *accumulate(bad)]
+    return [(total[end] - total[end - WINDOW]) / WINDOW / past for end in range(PAST + 1, len(bad) + 1)]
+
+
+def window_alarms(bad: Sequence[bool], times: float) -> list[int]:
+    """Return the places where the share of the window rises above a multiple of that of the past."""
+    above = [False, *(share > times for share in window_shares(bad))]
+    return [PAST + number for number, (was, now) in enumerate(pairwise(above)) if now and not was]
 
 
 def compare(figure: str, quiet: Sequence[Entry], drifted: Sequence[Entry], size: int, streams: int, seed: int) -> None:
     """Print false alarms and delays of the chart and of both thresholds."""
-    calm = [stream(figure, quiet, quiet, size, size, seed + number) for number in range(streams)]
+    first, then = ([dict(outcomes_of(entry))[figure] for entry in part] for part in (quiet, drifted))
+    calm = [drawn(first, then, size, size, seed + number) for number in range(streams)]
     rng = random.Random(seed)
     places = [rng.randrange(size // 2, 3 * size // 4) for _ in range(streams)]
-    moved = [stream(figure, quiet, drifted, place, size, seed + n) for n, place in enumerate(places)]
-    shares = [sum(dict(outcomes_of(entry))[figure] for entry in part) / len(part) for part in (quiet, drifted)]
+    moved = [drawn(first, then, place, size, seed + number) for number, place in enumerate(places)]
+    past, now = sum(first) / len(first), sum(then) / len(then)
     false = sum(len(chart_alarms(bad)) for bad in calm)
-    fair = next(t / 4 for t in range(6, 80) if sum(len(window_alarms(bad, t / 4)) for bad in calm) <= false)
-    stated = mean_delay(upper_limit(shares[0], size // 2), shares[1], USUAL)
-    print(f"\n{figure}: {shares[0]:.1%} to {shares[1]:.1%}; {streams} streams of {size}")
-    print(f"  stated: at most {streams * size / USUAL.run_length:.0f} false alarms, {stated:.0f} searches on average")
+    fair = sorted(max(window_shares(bad)) for bad in calm)[-1 - false]
+    print(f"\n{figure}: {past:.1%} to {now:.1%}; {streams} streams of {size}")
+    delay = mean_delay(upper_limit(past, size // 2), now)
+    print(f"  stated: at most {streams * size / USUAL.run_length:.0f} false alarms; {delay:.0f} searches on average")
+    print(f"  {'':22}{'false':>8}{'noticed':>10}{'mean':>8}{'median':>8}{'90 %':>8}")
     methods: list[tuple[str, Callable[[Sequence[bool]], list[int]]]] = [
         ("chart", chart_alarms),
         ("3.0 times the past", lambda bad: window_alarms(bad, 3.0)),
-        (f"{fair:.2f} times the past", lambda bad: window_alarms(bad, fair)),
+        (f"{fair:.1f} times the past", lambda bad: window_alarms(bad, fair)),
     ]
-    print(f"  {'':22}{'false':>8}{'noticed':>10}{'mean':>8}{'median':>8}{'90 %':>8}")
     for name, alarms in methods:
         after = [[at - place for at in alarms(bad) if at >= place] for bad, place in zip(moved, places, strict=True)]
         delays = sorted(each[0] for each in after if each)
-        count = sum(len(alarms(bad)) for bad in calm)
-        row = f"  {name:22}{count:>8}{len(delays):>7}/{streams}"
+        row = f"  {name:22}{sum(len(alarms(bad)) for bad in calm):>8}{len(delays):>7}/{streams}"
         if delays:
             row += f"{sum(delays) / len(delays):>8.0f}{median(delays):>8.0f}{delays[int(0.9 * (len(delays) - 1))]:>8}"
         print(row)

@@ -137,18 +137,24 @@ def test_a_ledger_in_postgresql_is_left_to_pg_dump(home: Path) -> None:
 
 def test_what_was_erased_after_the_backup_does_not_come_back(home: Path) -> None:
     (record,) = [row["record_id"] for row in as_json(home, "audit", "list", "--kind", "search")["records"]]
+    judged = "judgements/passages.jsonl"
+    (home / "data/judgements").mkdir()
+    (home / "data" / judged).write_text(json.dumps({"search_id": record, "query": "settlement"}) + "\n")
     run(home, "backup", "before.zip")
-    run(home, "audit", "erase", "--query", record, "--reason", "requested", "--yes")
+    assert as_json(home, "audit", "erase", "--query", record, "--reason", "requested", "--yes")["judgements"] == 1
+    assert not (home / "data" / judged).read_text().strip()
     run(home, "audit", "export", "--format", "jsonl", "--out", "erasures.jsonl")
     again = as_json(home, "restore", "before.zip", "--replace")
     assert again["erased_again"] > 0 and len(again["set_aside"]) == 2
     assert "was erased" in run(home, "audit", "replay", record, code=4)[1]
     assert as_json(home, "audit", "verify", "--key", KEY.verifier.text)["sound"]
     by_export = as_json(home, "restore", "before.zip", "--data-dir", "copy", "--erasures", "erasures.jsonl")
-    assert by_export["erased_again"] == again["erased_again"]
+    assert by_export["erased_again"] == again["erased_again"] + 1, "the judgement, which stayed where it was, too"
+    assert not (home / "copy" / judged).read_text().strip()
     assert "was erased" in run(home, "audit", "replay", record, "--data-dir", "copy", code=4)[1]
     without = as_json(home, "restore", "before.zip", "--data-dir", "without")
     assert without["erased_again"] == 0, "nobody knows of the erasure"
+    assert "settlement" in (home / "without" / judged).read_text()
 
 
 def test_nothing_is_overwritten_and_nothing_in_use_is_moved(home: Path) -> None:

@@ -40,8 +40,26 @@ def test_contradictions_are_listed_with_who_yields_and_settled_with_a_reason(dat
 
 
 def test_parallel_mandates_are_shown_on_request(data: Path) -> None:
-    assert run(data, "--domain", "DESK").exit_code == 0
+    plain = json.loads(run(data, "--domain", "DESK", "--json").stdout)["findings"]
+    assert {row["parallel"] for row in plain} == {False}
     assert "DESK-SOP-003" in run(data, "--domain", "DESK", "--parallel").output
+
+
+def test_a_value_for_the_same_thing_in_other_words_is_found(data: Path) -> None:
+    findings = json.loads(run(data, "--domain", "DESK", "--json").stdout)["findings"]
+    pairs = {(row["first"]["document_id"], row["second"]["document_id"]) for row in findings if row["basis"] == "rule"}
+    assert ("DESK-SOP-005", "FCAA-N674") in pairs  # a holding period of 30 and of 14 calendar days
+
+
+def test_what_was_read_is_kept_and_a_damaged_file_is_told(data: Path) -> None:
+    first = run(data, "--domain", "DCE", "--all", "--json")
+    file = data / "radar-DCE.json.gz"
+    kept = file.read_bytes()
+    assert run(data, "--domain", "DCE", "--all", "--json").stdout == first.stdout
+    file.write_bytes(kept[: len(kept) // 2])
+    again = run(data, "--domain", "DCE", "--all", "--json")
+    assert again.stdout == first.stdout and file.read_bytes() == kept
+    assert "radar-DCE.json.gz" in again.stderr
 
 
 def test_since_a_day_only_newer_ones(data: Path) -> None:

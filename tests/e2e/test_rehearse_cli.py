@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -77,6 +78,17 @@ def test_documents_are_ingested_into_a_copy(bank: Bank, tmp_path: Path) -> None:
     assert set(bank.changes("--documents", str(bank.folder / "documents"))) == {"same"}  # the live base was not touched
     bank.run("ingest", str(tmp_path / "documents"), codes=(0, 3))
     assert set(bank.changes("--documents", str(tmp_path / "documents"))) == {"same"}  # the change is made
+
+
+def test_a_page_quotes_what_is_lost_and_gained(bank: Bank, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"stage2_top_k": 1}', "utf-8")
+    page = tmp_path / "pages/rehearsal.html"
+    settings = ("--settings", str(tmp_path / "settings.json"), "--html", str(page))
+    bank.run("audit", "rehearse", "--domain", "HANDBOOK", *settings, codes=(3,))
+    html = page.read_text("utf-8")
+    assert "Who approves travel?" in html and "lose a text" in html
+    assert re.search(r"<h3>Lost</h3>\s*<blockquote><p><b>\w.*?<div class=\"text\">\s*<p", html, re.S)
+    assert not re.search(r'(href|src|action)="(?!#)|<form|<script|<link', html)
 
 
 def test_a_gate_for_releases(bank: Bank, tmp_path: Path) -> None:

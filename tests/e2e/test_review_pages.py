@@ -144,7 +144,8 @@ def test_pages_are_accessible_and_fit_a_phone(site: Site, scheme: str) -> None:
         page.get_by_role("button", name="Replay").click()
         assert accessibility_problems(page) == []
         document = "/review/documents/NPA/npa_sops/NPA-SOP-001"
-        for path in ("/review", case, "/review/integrity", document, "/admin"):
+        reviews = ("/review", case, "/review/integrity", "/review/subscriptions", document)
+        for path in (*reviews, "/admin", "/admin/quality"):
             page.goto(path)
             assert accessibility_problems(page) == [], path
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
@@ -27,6 +31,7 @@ class Bank:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.events = folder / "bank", folder / "events.jsonl"
+        self.env: dict[str, str] = {}
         self.run("init", str(self.folder))
         self.policy = self.folder / "documents/policies/travel-expenses.md"
         self.ingest()
@@ -39,6 +44,7 @@ class Bank:
         env = {
             "CONTEXT_ENGINE_AUDIT_MODE": "best_effort",
             "CONTEXT_ENGINE_EVENT_SINKS": json.dumps({"file": {"path": str(self.events)}}),
+            **self.env,
         }
         result = CliRunner().invoke(main, [*arguments, *places], env=env)
         assert result.exit_code in codes, result.output
@@ -130,6 +136,51 @@ def test_a_subscriber_hears_only_of_what_the_principal_may_read(bank: Bank) -> N
     listed = json.loads(bank.run("audit", "subscriptions", "--json").stdout)["subscriptions"]
     (of_guest,) = [each for each in listed if each["subscription_id"] == guest]
     assert "policies" not in json.dumps(of_guest)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """A web hook on this machine."""
+
+    received: ClassVar[list[tuple[dict[str, str], bytes]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_web_hook_that_was_down_gets_every_event_later_signed(bank: Bank) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    connection = {"hook": {"base_url": f"http://127.0.0.1:{server.server_port}/events", "timeout_s": 2}}
+    (bank.folder / "config/connections.yaml").write_text(json.dumps(connection), "utf-8")
+    key = base64.b64encode(b"fictitious key of a test 4711").decode()
+    bank.env = {
+        "CONTEXT_ENGINE_EVENT_SINKS": json.dumps({"webhook": {"connection": "hook"}}),
+        "CONTEXT_ENGINE_WEBHOOK_KEY": key,
+    }
+    name = bank.subscribe("--document", "MHB-POL-014")
+    server.server_close()
+    bank.change("30 calendar", "21 calendar")
+    bank.ingest()
+    assert len(list((bank.folder / "d/events-outbox").iterdir())) == 1
+
+    server = HTTPServer(("127.0.0.1", server.server_port), Receiver)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        bank.change("21 calendar", "14 calendar")
+        bank.ingest()
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not list((bank.folder / "d/events-outbox").iterdir())
+    assert [headers["webhook-id"] for headers, _ in Receiver.received] == [f"{name}-1", f"{name}-2"]
+    for headers, body in Receiver.received:
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        digest = hmac.digest(base64.b64decode(key), signed, "sha256")
+        assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
@@ -71,9 +71,10 @@ def _share_line(points: Sequence[SharePoint], past: float, most: float) -> Itera
     step = 100.0 / max(len(points), 1)
     places = [((number + 0.5) * step, _level(point.share, most)) for number, point in enumerate(points)]
     yield _text("0", 12, f"{most:.0%}", "axis")
-    for (x, _), point in zip(places, points, strict=True):
-        if point.raised:
-            yield _rect(x - step / 2, step, _TOP, _BASE - _TOP, "raised")
+    for raised, run in groupby(enumerate(points), key=lambda item: item[1].raised):
+        days = [number for number, _ in run]
+        if raised:
+            yield _rect(days[0] * step, len(days) * step, _TOP, _BASE - _TOP, "raised")
     yield f'<line class="grid" x1="0" x2="100%" y1="{_BASE}" y2="{_BASE}"/>'
     yield f'<line class="past" x1="0" x2="100%" y1="{_level(past, most):.1f}" y2="{_level(past, most):.1f}"/>'
     for (x1, y1), (x2, y2) in pairwise(places):

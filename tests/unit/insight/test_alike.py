@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.insight.alike import alike_pairs
+from context_engine.insight.alike import alike_pairs, pairs_with
 
 SETS = st.lists(st.frozensets(st.integers(0, 9), max_size=8), max_size=25)
 
@@ -20,6 +20,14 @@ def test_it_finds_each_pair_once(sets: list[frozenset[int]], share: float, least
         and min(len(sets[i]), len(sets[j])) >= least
     }
     pairs = list(alike_pairs(sets, share, least=least))
+    assert set(pairs) == expected and len(pairs) == len(expected)
+
+
+@given(SETS, st.sets(st.integers(0, 24)), st.sampled_from([0.5, 0.7, 1.0]), st.integers(1, 3))
+def test_pairs_with_some_are_those_pairs(sets: list[frozenset[int]], some: set[int], share: float, least: int) -> None:
+    some = {index for index in some if index < len(sets)}
+    expected = {pair for pair in alike_pairs(sets, share, least=least) if some & set(pair)}
+    pairs = list(pairs_with(sets, some, share, least=least))
     assert set(pairs) == expected and len(pairs) == len(expected)
 
 

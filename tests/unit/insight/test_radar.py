@@ -149,3 +149,45 @@ def test_cells_of_tables_are_compared_by_row_and_column() -> None:
     )
     first, second = passage(table.format(6), "a"), passage(table.format(4), "b")
     assert [tuple(each) for each in only(first, second).differences] == [("number", "usd 6 million", "usd 4 million")]
+
+
+def test_a_document_that_cites_a_replaced_version_with_its_number_is_found() -> None:
+    rule = "An excess of the limit is reported to the Board within {} Business Days"
+    versions = [
+        passage(f"{rule.format(number)}.", "SOP-4", document_version=version, effective_from=day)
+        for number, version, day in ((5, "1", date(2024, 1, 1)), (3, "2", date(2025, 1, 1)))
+    ]
+    citing = passage(f"{rule.format(5)} (SOP-4 v1 §4).", "desk-manual", 4)
+    finding = only(*versions, citing)
+    assert [tuple(each) for each in finding.differences] == [("number", "3 business days", "5 business days")]
+    assert (finding.first.chunk.document_version, finding.second.cites, finding.first.cites) == ("2", "1", "")
+    assert finding.yields == "second"
+    follows = passage(f"{rule.format(3)} (SOP-4 v2 §4).", "desk-manual", 4)
+    assert found(*versions, follows).findings == ()
+
+
+HOLDING = "The minimum holding period of the book is {} calendar days."
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("Traders respect a holding period of no less than {} calendar days in the book.", ["number"]),
+        ("A minimum of {} years of experience is asked of the head of a book.", []),  # another unit
+        ("In Harbour a holding period of {} calendar days is respected in the book.", []),  # a name
+        ("Cash of {} calendar days is kept.", []),  # other words
+    ],
+)
+def test_a_value_for_the_same_thing_in_other_words(other: str, expected: list[str]) -> None:
+    others = [passage(f"A {word} is paid by its client.", word) for word in ("fee", "margin", "premium", "coupon")]
+    findings = found(passage(HOLDING.format(30), "a"), passage(other.format(14), "b"), *others).findings
+    assert [(each.basis, each.differences[0].code) for each in findings] == [("rule", code) for code in expected]
+    agreed = found(passage(HOLDING.format(30), "a"), passage(other.format(30), "b"), *others)
+    assert agreed.findings == ()
+
+
+def test_labels_that_differ_and_as_many_negations_are_no_contradiction() -> None:
+    area = "Open area: a part of the building in which papers are {}stored at any time of the day."
+    assert codes(area.format(""), area.format("not ").replace("Open", "Closed")) == []
+    first = "The desk shall not make consent of the client a condition of the service."
+    assert codes(first, "Consent of the client shall not be a condition that the desk makes of the service.") == []

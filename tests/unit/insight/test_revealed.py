@@ -7,9 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from context_engine.errors import ConfigError
 from context_engine.insight.gaps import DocumentName, ThumbDown
 from context_engine.insight.revealed import thumbs_down
 from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
@@ -47,10 +44,3 @@ def test_a_question_that_the_record_hides_is_judged_without_its_words(tmp_path: 
     write(tmp_path, WITHOUT_QUESTION, {**PASSAGE, "query_id": "s1", "query": None, "grade": 0})
     (thumb,) = thumbs_down(tmp_path, "ORM", SINCE)
     assert (thumb.question, thumb.search_id) == (None, "s1")
-
-
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / ANSWERS).parent.mkdir()
-    (tmp_path / ANSWERS).write_text("{", "utf-8")
-    with pytest.raises(ConfigError, match=r"answers\.jsonl"):
-        thumbs_down(tmp_path, "ORM", SINCE)

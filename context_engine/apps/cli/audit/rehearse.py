@@ -89,8 +89,9 @@ def rehearse(
 
     The draft is a configuration, a manifest, settings, or a folder of documents, which is ingested into a copy of the
     base. Nothing in force is touched, and nothing is recorded. Of each question the table tells whether the decision
-    flips, texts are lost or gained, or only the order or the scores change; a page (--html) quotes the texts. Questions are asked with the rights of the
-    principal who runs the command (--as), as of the day that they were asked for, else today.
+    flips, texts are lost or gained, or only the order or the scores change; the page quotes the texts. Questions are
+    asked with the rights of the principal who runs the command (--as), as of the day that they were asked for, else
+    today.
     """
     if draft_dir is None and not manifests and settings is None and documents is None:
         raise click.UsageError("Give a draft: --draft, --manifest, --settings or --documents.")

@@ -25,12 +25,12 @@ from context_engine.apps.cli.context import (
 )
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.apps.web.review.subscriptions import change_words
 from context_engine.core.models import utc_text
 from context_engine.errors import ContextEngineError, InvalidRequest, nearest
 
 if TYPE_CHECKING:
     from context_engine.core.engine import Engine
-    from context_engine.core.models import Event
     from context_engine.insight.subscriptions import KeptSubscription, Subscription
     from context_engine.insight.watching import Looked
 
@@ -129,7 +129,7 @@ def print_changes(looked: Iterable[Looked]) -> None:
     for each in looked:
         name = f"{each.subscription.subscription_id}  {_summary(each.subscription)}"
         if each.event is not None:
-            show(out(), Text(clean(f"{name}: {_told(each.event)}"), "yellow"))
+            show(out(), Text(clean(f"{name}: {change_words(each.event)}"), "yellow"))
         if each.problem:
             note(clean(f"{name}: {each.problem}"), style="red")
 
@@ -205,7 +205,7 @@ def _list(kept: Sequence[KeptSubscription], *, as_json: bool) -> None:
             each.subscription.domain,
             clean(each.subscription.principal),
             each.changes,
-            "" if each.event is None else f"{each.event.time:%Y-%m-%d %H:%M} {_told(each.event)}",
+            "" if each.event is None else f"{each.event.time:%Y-%m-%d %H:%M} {change_words(each.event)}",
         )
         for each in kept
     ]
@@ -218,17 +218,3 @@ def _list(kept: Sequence[KeptSubscription], *, as_json: bool) -> None:
 
 def _summary(subscription: Subscription) -> str:
     return f'"{subscription.query}"' if subscription.query else subscription.subject
-
-
-def _told(event: Event) -> str:
-    """Return the difference of an event in words."""
-    data = event.data
-    counts = [
-        f"{len(data[name])} {name}" for name in ("changed", "added", "removed", "lost", "gained") if data.get(name)
-    ]
-    if data.get("change") == "decision":
-        counts.insert(0, " becomes ".join(data["decisions"]))
-    answers = data.get("answers_that_showed_it")
-    if answers and answers["count"]:
-        counts.append(f"shown in {counted(answers['count'], 'answer')}")
-    return ", ".join(counts) or "the same texts in another order"

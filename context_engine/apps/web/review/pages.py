@@ -18,6 +18,7 @@ from context_engine.apps.web.review.documents import document_of
 from context_engine.apps.web.review.integrity import integrity_of
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
 from context_engine.apps.web.review.state import Reviewed, Reviews
+from context_engine.apps.web.review.subscriptions import listed_subscriptions
 from context_engine.apps.web.site_state import site_of
 from context_engine.audit.review.overview import EXCEPTIONS
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
@@ -94,6 +95,21 @@ def _ledger_for_operator(deployment: Deployment, caller: Authenticated) -> Ledge
     if ledger is None:
         raise RecordNotFound(_NOTHING_YET)
     return ledger
+
+
+@router.get("/subscriptions")
+async def subscriptions_page(request: Request) -> Response:
+    """Show the subscriptions to changes; for operators."""
+
+    def work(deployment: Deployment, caller: Authenticated) -> Page:
+        if not caller.operator:
+            raise NotPermitted("subscriptions name questions and documents of every domain: they are for operators")
+        listed = listed_subscriptions(deployment.setup.data_dir(deployment.data_dir))
+        return Page(
+            "review/subscriptions.html", {**_ACTIVE, "subscriptions": listed, "document_address": document_address}
+        )
+
+    return await respond(request, work)
 
 
 @router.get("/documents/{domain}/{source}/{document:path}")

@@ -19,14 +19,18 @@ from context_engine.apps.web.review import checks
 from context_engine.apps.web.review.case import case_of
 from context_engine.apps.web.review.listing import Filters
 from context_engine.apps.web.review.pages import case_values
+from context_engine.apps.web.review.subscriptions import change_words
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.audit.review.replay import FirstDifference, Replay, ReplayReason
-from context_engine.core.models import Notice, NoticeCode, Principal
+from context_engine.core.models import Event, Notice, NoticeCode, Principal
 from context_engine.errors import InvalidRequest
 from context_engine.ingest.kept_reports import FILE, KeptReports, kept_report
 from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.report import IngestReport
+from context_engine.insight.rehearsal import ShownAnswer
+from context_engine.insight.subscriptions import FILE as SUBSCRIPTIONS
+from context_engine.insight.subscriptions import KeptSubscription, Subscription, keep
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.records import find_owned
 from context_engine.wiring.audit_writers import close_writers
@@ -212,7 +216,42 @@ def test_integrity_is_verified_by_a_button(client, recorded):
     assert "Self-consistent" in html
 
 
-@pytest.mark.parametrize("path", ["/review/integrity", "/admin"])
+def test_subscriptions_are_listed_with_their_last_change(bank, client):
+    assert "There is none" in get(client, "/review/subscriptions").text
+    file, at = bank.data_dir / SUBSCRIPTIONS, "2026-03-01T00:00:00Z"
+    question = Subscription("q1", "ORM", "clerk", "ana", at, query=f"Who reports? {PAYLOADS[0]}")
+    document = Subscription("d1", "ORM", "", "ana", at, source_id="sops", document_id="SOP/1")
+    told = Event("q1-2", "answer_changed", "q1", datetime(2026, 3, 2, 10, tzinfo=UTC), {"lost": [{}], "gained": []})
+    nothing = ShownAnswer("", ())
+    keep(file, KeptSubscription(question, nothing, 2, told, delivered=False))
+    keep(file, KeptSubscription(document, nothing))
+    html = get(client, "/review/subscriptions").text
+    assert "1 lost<small>2026-03-02 10:00 UTC</small>" in html and "not delivered yet" in html
+    assert "/documents/ORM/sops/SOP%2F1" in html and html.index("Who reports?") < html.index("SOP/1")
+    assert problems(html) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {"change": "decision", "decisions": ["answered", "out_of_scope"], "lost": [1]},
+            "answered becomes out of scope, 1 lost",
+        ),
+        ({"change": "order", "decisions": ["answered", "answered"]}, "the same texts in another order"),
+        (
+            {"changed": [1], "added": [1, 2], "answers_that_showed_it": {"count": 1}},
+            "1 changed, 2 added, shown in 1 answer",
+        ),
+        ({"removed": [1], "answers_that_showed_it": {"count": 1200}}, "1 removed, shown in 1,200 answers"),
+        ({"removed": [1], "answers_that_showed_it": None}, "1 removed"),
+    ],
+)
+def test_a_change_in_words(data, words):
+    assert change_words(Event("e", "k", "s", datetime(2026, 3, 2, tzinfo=UTC), data)) == words
+
+
+@pytest.mark.parametrize("path", ["/review/integrity", "/review/subscriptions", "/admin"])
 def test_pages_about_everybody_are_for_operators(client, path):
     assert get(client, path, CLERK).status_code == 403
 

@@ -21,6 +21,9 @@ from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Addendum, Composed, Draft
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import utc_text
+from context_engine.demo import data_dir
+from context_engine.service.appending import append_line
+from context_engine.service.judgements import PASSAGES, read_judgements
 
 KEY = SigningKey("audit.bank.example/retrieval", bytes(range(32)))
 
@@ -106,6 +109,22 @@ def test_a_caller_is_erased_by_name_and_again_is_nothing(run: Run, place: Path) 
     assert b"What of s-3?" in stored(place) and b"What of s-2?" not in stored(place)
     again = run("erase", "--caller", "jo", "--reason", "asked for")
     assert again.exit_code == 0 and "nothing to erase" in again.stdout
+
+
+@pytest.mark.parametrize("how", [("--query", "s-1"), ("--caller", "jo"), ("--caller", "mo")])
+def test_judgements_go_with_their_question_and_with_their_judge(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch, how: tuple[str, str]
+) -> None:
+    monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(place.parents[1] / "judged"))
+    add(place, draft("s-1"), draft("s-2", caller="ada"))
+    judge = Pseudonyms(Keyring(KEY).pseudonym_key).of_caller("mo")
+    folder = data_dir(place.parents[1] / "judged")
+    for search in ("s-1", "s-2"):
+        row = {"search_id": search, "query": f"What of {search}?", **({"by": judge} if search == "s-1" else {})}
+        append_line(folder / PASSAGES, json.dumps(row))
+    done = run("erase", *how, "--reason", "asked for", "--yes", "--json")
+    assert json.loads(done.stdout)["judgements"] == 1
+    assert [row["search_id"] for row in read_judgements(folder)] == ["s-2"]
 
 
 @pytest.mark.parametrize(
