@@ -25,6 +25,9 @@ protocol_version
 disable_nagle_algorithm
 close_connection
 
+# Tests read the bound of what is kept, over the same methods as other processes.
+bytes_held
+
 # Fields of values that are published whole or read by their names, and members of published vocabularies.
 domain_day
 tools_version

@@ -80,6 +80,8 @@ class _Server(uvicorn.Server):
 
 
 _BACKLOG: Final = 2048
+_ONE: Final = 1
+"""Connections that a worker accepts at each look, so that the first to look does not take all that wait."""
 
 
 class _Process:
@@ -95,9 +97,8 @@ class _Process:
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
+            backlog=_BACKLOG if obey is None else _ONE,
         )
-        if obey is not None:
-            config.backlog = 1  # one connection at each look, so that one worker does not take all that wait
         self._server = _Server(config, started)
         self._until: float | None = None
         self._watchdog: threading.Timer | None = None
