@@ -127,6 +127,11 @@ def test_calls_left_to_a_server_are_shown_by_its_host_alone(client: TestClient) 
     assert values["connection_budget_left", ("kb.bank.example",)] == 60 - 5
 
 
+def test_events_that_wait_are_counted(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "waiting_events", lambda _setup, _data_dir: 4)
+    assert read(client)["events_waiting", ()] == 4
+
+
 def test_records_that_wait_or_were_lost_are_counted(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "pending_records", lambda: 3)
     monkeypatch.setattr(metrics_module, "lost_records", lambda: 2)
