@@ -53,7 +53,7 @@ def test_a_value_for_the_same_thing_in_other_words_is_found(data: Path) -> None:
 
 def test_what_was_read_is_kept_and_a_damaged_file_is_told(data: Path) -> None:
     first = run(data, "--domain", "DCE", "--all", "--json")
-    file = data / "radar-DCE.json.gz"
+    file = next(data.rglob("radar-DCE.json.gz"))
     kept = file.read_bytes()
     assert run(data, "--domain", "DCE", "--all", "--json").stdout == first.stdout
     file.write_bytes(kept[: len(kept) // 2])
