@@ -53,10 +53,11 @@ def test_a_young_alarm_is_told_once_and_an_old_one_never(
             check.look().result(30)
     (event,) = sent(folder)
     assert (event["type"], event["subject"]) == ("context-engine.quality_fell", "ORM")
-    assert [record.getMessage() for record in caplog.records if "quality of ORM" in record.getMessage()] == [
+    (told,) = [record.getMessage() for record in caplog.records if "quality of ORM" in record.getMessage()]
+    assert told == (
         f"quality of ORM: searches in which a source failed rose from 0.6 % to 30.0 % since {alarms[0][2].since} "
         "(9 of 30, searches s-1 to s-9)"
-    ]
+    )
     again = QualityCheck(LiveDeployment(lambda: bank))
     again.look().result(30)
     assert len(sent(folder)) == 1, "after a start the same id is sent again, and the file knows it"
