@@ -211,3 +211,9 @@ time_elapsed_hours
 executive_summary
 completed_stages
 current_stage
+
+# uvicorn reads it.
+backlog
+
+# The supervisor of several workers offers it to them by this name.
+bytes_held

@@ -77,7 +77,7 @@ class FoundPassages(NamedTuple):
     gathering: Gathering
 
 
-Find = Callable[[SearchRequest], FoundPassages]
+FindPassages = Callable[[SearchRequest], FoundPassages]
 """Searches for a question in several steps, and records each search and each reading."""
 
 
@@ -109,7 +109,7 @@ class Answerer:
         request: SearchRequest,
         history: Sequence[ChatMessage] = (),
         stopped: Stopped | None = None,
-        find: Find | None = None,
+        find: FindPassages | None = None,
     ) -> Generator[Event, None, None]:
         """Return the events of an answer: `Started`, a `Stated` for each sentence, `Finished`.
 
@@ -129,7 +129,7 @@ class Answerer:
         return spanned(events, Step.ANSWER, request.domain, tracer=self._engine.tracer)
 
     def _events(
-        self, request: SearchRequest, history: Sequence[ChatMessage], stopped: Stopped | None, find: Find | None
+        self, request: SearchRequest, history: Sequence[ChatMessage], stopped: Stopped | None, find: FindPassages | None
     ) -> Generator[Event, None, None]:
         alone, warnings = self.standalone(request, history)
         if find is None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from context_engine.answer.answering import Answerer, Event, Find, Started, last_of
+from context_engine.answer.answering import Answerer, Event, FindPassages, Started, last_of
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
 from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
@@ -26,7 +26,7 @@ from context_engine.service.kept import KeptAnswer
 from context_engine.service.request import check_limits, only_domain, search_request
 
 _THEIRS: Final = "the caller's"
-Finder = Callable[[SearchRequest, Writer | None], Find | None]
+Finder = Callable[[SearchRequest, Writer | None], FindPassages | None]
 """Returns what searches for a question in several steps, with the model that writes the answer; None: one search."""
 
 

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple
 
-_WORDS: Final = "zero one two three four five six seven eight nine ten eleven twelve"
-_WORDED: Final = {word: float(value) for value, word in enumerate(_WORDS.split())}
-_SCALES: Final[Mapping[str, float]] = {
-    "thousand": 1e3,
-    "k": 1e3,
-    "million": 1e6,
-    "mn": 1e6,
-    "m": 1e6,
-    "billion": 1e9,
-    "bn": 1e9,
-}
-_CURRENCY: Final = r"[$€£¥]|\b[A-Z]{3}\b"
-_UNIT: Final = r"(?i:second|minute|hour|day|week|month|year|basis point|volatility point)(?=s?\b)"
-_QUANTITY: Final = re.compile(
-    rf"(?P<before>{_CURRENCY})?\s*(?<![\w.-])(?P<number>\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(_WORDED)})"
-    rf"(?:\s*(?P<scale>(?i:thousand|million|billion|bn|mn)|[mk])\b)?"
-    rf"(?:[\s-]*(?:(?:business|working|calendar)\s+)?(?P<after>%|(?i:per ?cent)\b|{_UNIT}|{_CURRENCY}))?"
-)
+from context_engine.answer.quantities import NUMBER, quantity
+
+_NUMBER: Final = re.compile(rf"(?<![\w.-])(?:{NUMBER})")
 _UPPER: Final = re.compile(
     r"\b(up to|at most|not? more than|not exceeding|within|maximum(?: of)?|below|under|less than)\s*$", re.IGNORECASE
 )
@@ -34,7 +19,6 @@ _LOWER: Final = re.compile(
 )
 _TO: Final = re.compile(r"\s*(?:to|-|–|and)\s*$")
 _OPEN: Final = frozenset({"below", "under", "less than", "over", "above", "more than", "exceeding", "greater than"})
-_PERCENT: Final = frozenset({"percent", "per cent"})
 
 
 class Quantity(NamedTuple):
@@ -65,10 +49,17 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     >>> [quantity[:2] for quantity in quantities("a seven-year bond over USD 1.5 million")]
     [(7.0, 'year'), (1500000.0, 'USD')]
     """
-    every = (
-        Quantity(_value(match), _unit(match), match["number"], *match.span()) for match in _QUANTITY.finditer(text)
+    lower = text.lower()
+    every = ((match, *quantity(lower, match)) for match in _NUMBER.finditer(lower))
+    return tuple(
+        Quantity(float(value.number), value.currency or _plain(value.unit), match[0], match.start(), end)
+        for match, value, end in every
+        if value.currency or value.unit
     )
-    return tuple(quantity for quantity in every if quantity.unit)
+
+
+def _plain(unit: str) -> str:
+    return "day" if unit.endswith(" day") else unit
 
 
 def outside(asked: Sequence[Quantity], text: str) -> bool:
@@ -99,31 +90,20 @@ def inside(asked: Sequence[Quantity], text: str) -> list[Quantity]:
     ]
 
 
-def _value(match: re.Match[str]) -> float:
-    number = match["number"]
-    value = _WORDED[number] if number in _WORDED else float(number.replace(",", ""))
-    return value * _SCALES.get((match["scale"] or "").lower(), 1.0)
-
-
-def _unit(match: re.Match[str]) -> str:
-    unit = match["before"] or match["after"] or ""
-    return "%" if unit.lower() in _PERCENT else unit if unit.isupper() else unit.lower()
-
-
 @lru_cache(maxsize=4_096)
 def _bands(text: str) -> tuple[_Band, ...]:
     out: list[_Band] = []
     before: Quantity | None = None
-    for quantity in quantities(text):
-        opening = text[: quantity.start]
+    for size in quantities(text):
+        opening = text[: size.start]
         upper, lower = _UPPER.search(opening), _LOWER.search(opening)
-        ranged = before is not None and before.unit == quantity.unit and _TO.fullmatch(opening[before.end :])
+        ranged = before is not None and before.unit == size.unit and _TO.fullmatch(opening[before.end :])
         if ranged and before is not None:
             open_low = bool(out) and out[-1].low == before.value and out.pop().open_low
-            out.append(_Band(before.value, quantity.value, quantity.unit, open_low, False))
+            out.append(_Band(before.value, size.value, size.unit, open_low, False))
         elif upper:
-            out.append(_Band(-inf, quantity.value, quantity.unit, False, upper[1].lower() in _OPEN))
+            out.append(_Band(-inf, size.value, size.unit, False, upper[1].lower() in _OPEN))
         elif lower:
-            out.append(_Band(quantity.value, inf, quantity.unit, lower[1].lower() in _OPEN, False))
-        before = quantity
+            out.append(_Band(size.value, inf, size.unit, lower[1].lower() in _OPEN, False))
+        before = size
     return tuple(out)

@@ -98,16 +98,16 @@ def _score(statement: Statement, match: QuestionMatch, fit: float) -> float:
 
 def _distinct(able: Sequence[AnswerCandidate]) -> Iterator[AnswerCandidate]:
     """Yield the best candidate and those nearly as good that say something else."""
-    shown: set[str] = set()
+    shown: list[tuple[str, str]] = []
     for candidate in able:
         if candidate.score < SIMILAR * able[0].score:
             break
         statement = candidate.statement
-        text = " ".join(words(statement.text()))
-        if any(text in other or other in text for other in shown):
-            continue
-        shown.add(" ".join(words(statement.text((*statement.above, *statement.spans, *statement.after)))))
-        yield candidate
+        own = " ".join(words(statement.text()))
+        whole = " ".join(words(statement.text((*statement.above, *statement.spans, *statement.after))))
+        if not any(own in other_whole or other_own in whole for other_own, other_whole in shown):
+            shown.append((own, whole))
+            yield candidate
 
 
 def _refusal(asked: AskedQuestion, evidence: Sequence[Evidence], ranked: Sequence[AnswerCandidate]) -> AnswerRefusal:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from context_engine.answer.bands import outside
 from context_engine.answer.expressions import Expression, has, places_of
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.synonyms import closeness
+from context_engine.answer.synonyms import closest, closest_of
 from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms
@@ -31,7 +30,7 @@ _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
 _CLAUSE: Final = re.compile(r"[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE)
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
-_ACTS: Final = re.compile(r"\s+(?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
+_ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
 
@@ -74,8 +73,7 @@ def _of_list(question: AskedQuestion, statement: Statement) -> float:
 
 def _of_members(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a list of roles fits: its lead-in says what they do."""
-    lead = terms(statement.text(statement.above))
-    says = any(closeness(question.act, word) for word in lead)
+    says = closest_of((question.act,), statement.text(statement.above)) > 0.0
     return float(says and has(Expression.ROLE, statement.text()))
 
 
@@ -87,19 +85,14 @@ def _beside(question: AskedQuestion, kind: Expression, text: str) -> float:
         return max(_counts(question.counted, text, place) for place in places)
     if kind in (Expression.ROLE, Expression.PARTY):
         return max(_acts(question.act, text, place) for place in places)
-    return _HALF + _HALF * max(_touches(question.weights, text, place, _NEAR) for place in places)
-
-
-def _touches(asked: Iterable[str], text: str, place: Span, reach: int) -> float:
-    around = terms(" ".join(_around(text, place, reach)))
-    return max((closeness(term, word) for term in asked for word in around), default=0.0)
+    beside = (" ".join(_around(text, place, _NEAR)) for place in places)
+    return _HALF + _HALF * max(closest_of(question.weights, around) for around in beside)
 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:
     """Return whether a number counts something: "two signatures", "signatures: 2"."""
     before, after = _around(text, place, _BESIDE)
-    beside = terms(" ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
-    return max((closeness(term, word) for term in counted for word in beside), default=0.0)
+    return closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
 
 
 def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
@@ -113,9 +106,9 @@ def _acts(act: str, text: str, place: Span) -> float:
     """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R"."""
     before, after = _around(text, place, _NEAR)
     before, after = _CLAUSE.split(before)[-1], _CLAUSE.split(after)[0]
-    if any(closeness(act, word) for word in terms(after)):
+    if closest_of((act,), after):
         return 1.0
-    if any(closeness(act, word) for word in terms(before)):
+    if closest_of((act,), before):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
     return _OTHER_ACT if _ACTS.match(after) else 0.0
 
@@ -126,5 +119,5 @@ def _defines(question: AskedQuestion, text: str) -> float:
     meaning = places_of(Expression.MEANS, opening)
     head = terms(opening[: meaning[0][0]]) if meaning else []
     asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
-    named = sum(any(closeness(term, word) > 0 for word in head) for term in asked) / len(asked)
+    named = sum(closest(term, frozenset(head)) > 0.0 for term in asked) / len(asked)
     return 1.0 if named >= 1.0 and len(head) <= len(asked) + _LONGER_HEAD else _IN_PASSING

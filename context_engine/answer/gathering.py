@@ -16,7 +16,7 @@ MOST_ROUNDS: Final = 20
 MOST_HOPS: Final = 2
 
 
-class Limits(NamedTuple):
+class RunLimits(NamedTuple):
     """What no policy can exceed.
 
     Attributes:
@@ -29,7 +29,7 @@ class Limits(NamedTuple):
     hops: int = 1
     deadline_s: float = 60.0
 
-    def checked(self) -> Limits:
+    def checked(self) -> RunLimits:
         """Return the limits.
 
         Raises:
@@ -88,7 +88,7 @@ class Gathering(NamedTuple):
 
     workflow: str
     policy: str
-    limits: Limits
+    limits: RunLimits
     rounds: tuple[SearchRound, ...]
     stopped: str
     picks: tuple[Pick, ...]
@@ -125,7 +125,7 @@ def read_gathering(facts: Mapping[str, Any], words: Sequence[Mapping[str, str]])
         for made, said in zip(facts["rounds"], words, strict=True)
     )
     picks = tuple(Pick(number, (source_id, chunk_id)) for number, source_id, chunk_id in facts["picks"])
-    return Gathering(facts["name"], facts["policy"], Limits(**facts["limits"]), rounds, facts["stopped"], picks)
+    return Gathering(facts["name"], facts["policy"], RunLimits(**facts["limits"]), rounds, facts["stopped"], picks)
 
 
 def keys_of(result: SearchResult, cites: str) -> tuple[Key, ...]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from context_engine.answer.bands import inside
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.synonyms import closeness
+from context_engine.answer.synonyms import closest
 from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms, tokens
@@ -101,9 +101,4 @@ def _terms_of(text: str) -> frozenset[str]:
 
 
 def _strength(term: str, zones: Sequence[_Zone]) -> float:
-    return max(share * _closest(term, words) for share, words in zones)
-
-
-@lru_cache(maxsize=65_536)
-def _closest(term: str, words: frozenset[str]) -> float:
-    return max((closeness(term, word) for word in words), default=0.0)
+    return max(share * closest(term, words) for share, words in zones)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from context_engine.answer.expressions import has
 from context_engine.answer.sentences import RowCell, Statement, StatementKind
-from context_engine.answer.synonyms import closeness
+from context_engine.answer.synonyms import closest_of
 from context_engine.answer.values import Quote, Sentence, Verdict
 from context_engine.answer.wants import AskedQuestion
 from context_engine.core.chunking.spans import Span
-from context_engine.core.text import terms
 
 
 def sentence_of(statement: Statement, question: AskedQuestion) -> Sentence:
@@ -63,5 +62,4 @@ def _chosen(statement: Statement, question: AskedQuestion) -> list[RowCell]:
 
 
 def _says(statement: Statement, cell: RowCell, term: str) -> bool:
-    words = terms(f"{_words(statement, cell.column)} {_words(statement, cell.span)}")
-    return any(closeness(term, word) > 0.0 for word in words)
+    return closest_of((term,), f"{_words(statement, cell.column)} {_words(statement, cell.span)}") > 0.0

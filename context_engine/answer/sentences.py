@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from context_engine.answer.blocks import Nested, TextBlock, is_record, nested_blocks
 from context_engine.answer.values import Evidence
 from context_engine.core.chunking.spans import Span, TableHead, stripped, table_heads
-from context_engine.core.text import has_words, without_markup
+from context_engine.core.text import STOP_WORDS, has_words, without_markup, words
 
 _STRUCK: Final = re.compile(
     r"~~.{1,2000}?~~|\[(?:deleted|Struck out): .{1,2000}?\]|<(del|s|strike)\b.{0,2000}?</\1>", re.DOTALL
@@ -104,7 +104,8 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
         units = _units(text, each.block) if of_record else ()
         for place, span in enumerate(each.block.spans):
             earlier = each.block.spans[:1] if of_record else each.block.spans[max(place - _MOST_AROUND, 0) : place]
-            before = earlier[-1:] if _LEANS_BACK.match(_shown(text, span)) else ()
+            last = earlier[-1:]
+            before = last if _leans_back(_shown(text, span), [_shown(text, each) for each in last]) else ()
             after = _limits(text, each, place) if not of_record else units if _COUNTED.search(text, *span) else ()
             if spans := _unstruck(text, (span,)):
                 yield Statement(
@@ -116,6 +117,15 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
                     around=(*around, *earlier),
                     headings=headings,
                 )
+
+
+def _leans_back(sentence: str, before: Sequence[str]) -> bool:
+    """Return whether a sentence needs the one before it: "This ...", or "Footage ..." after "Camera footage ..."."""
+    first = sentence.split(" ", 1)[0]
+    if _LEANS_BACK.match(sentence) or not first.istitle():
+        return _LEANS_BACK.match(sentence) is not None
+    pairs = pairwise(words(before[-1])) if before else ()
+    return any(noun == first.lower() and {former, noun}.isdisjoint(STOP_WORDS) for former, noun in pairs)
 
 
 def _kind(words: str, *, is_lead: bool) -> StatementKind:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 
-from context_engine.core.text import stems
+from context_engine.core.text import stems, terms
 
 _GROUPS: Final = """
     keep kept retain retention store stored storage hold held preserve maintain archive save |
@@ -104,3 +104,15 @@ def closeness(asked: str, written: str) -> float:
     short, long = sorted((asked, written), key=len)
     derived = len(short) >= _LEAST_PREFIX and len(long) - len(short) <= _MOST_ENDING and long.startswith(short)
     return DERIVED if derived and short.isalpha() and long.isalpha() else 0.0
+
+
+@lru_cache(maxsize=65_536)
+def closest(asked: str, words: frozenset[str]) -> float:
+    """Return how far one of some words says what a word of a question says, [0, 1]; see `closeness`."""
+    return max((closeness(asked, word) for word in words), default=0.0)
+
+
+def closest_of(asked: Iterable[str], text: str) -> float:
+    """Return how far a word of a text says what one of a question's words says, [0, 1]."""
+    words = frozenset(terms(text))
+    return max((closest(term, words) for term in asked), default=0.0)

@@ -7,13 +7,15 @@ subscription counts. No line holds a text: texts are named by their ids and thei
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Event, utc_text
+from context_engine.adapters.sources.writer_lock import WriterLock
+from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 from context_engine.insight.rehearsal import AnswerText, ShownAnswer
 from context_engine.service.appending import append_line
@@ -98,33 +100,55 @@ def kept_subscriptions(file: Path) -> Mapping[str, KeptSubscription]:
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-            name = str(row["subscription_id"])
-            if "cancelled" in row:
-                out.pop(name, None)
-            else:
-                out[name] = _kept(row)
+            out[str(row["subscription_id"])] = _kept(row)
         except (ValueError, KeyError, TypeError):
             raise ConfigError(f"line {number} is no subscription: remove it", file=str(file)) from None
     return out
 
 
+def locked(file: Path) -> WriterLock:
+    """Return the lock of a file of subscriptions, which every writer holds.
+
+    Raises:
+        StoreLocked: another process has it.
+        ConfigError: it cannot be made.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return WriterLock(file.parent)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
+
+
 def keep(file: Path, kept: KeptSubscription) -> None:
-    """Write the state of a subscription.
+    """Write the state of a subscription; the caller holds the lock.
 
     Raises:
         ConfigError: the file cannot be written.
     """
-    append_line(file, json.dumps(kept.to_dict(), ensure_ascii=False))
+    append_line(file, _line(kept))
 
 
-def cancel(file: Path, subscription_id: str, *, by: str, now: datetime) -> None:
-    """End a subscription.
+def cancel(file: Path, subscription_id: str) -> None:
+    """Remove a subscription with every state of it, the words of its question included; the caller holds the lock.
 
     Raises:
-        ConfigError: the file cannot be written.
+        ConfigError: the file cannot be read or written.
     """
-    row = {"subscription_id": subscription_id, "cancelled": utc_text(now), "by": by}
-    append_line(file, json.dumps(row, ensure_ascii=False))
+    rest = [kept for name, kept in kept_subscriptions(file).items() if name != subscription_id]
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+            out.writelines(f"{_line(kept)}\n" for kept in rest)
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.replace(file)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
+
+
+def _line(kept: KeptSubscription) -> str:
+    return json.dumps(kept.to_dict(), ensure_ascii=False)
 
 
 def _kept(row: Mapping[str, Any]) -> KeptSubscription:

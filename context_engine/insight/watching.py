@@ -14,13 +14,12 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.engine import Engine
 from context_engine.core.models import NOBODY, Event, FetchRequest, Principal, SearchRequest, Status
 from context_engine.core.policy.validity import in_force, superseded
 from context_engine.errors import AuditError, ConfigError, ContextEngineError, InvalidRequest, SourceUnavailable
 from context_engine.insight.rehearsal import AnswerChange, AnswerText, ShownAnswer, answer_text, compared, shown_answer
-from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, kept_subscriptions
+from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, kept_subscriptions, locked
 from context_engine.settings.principals import Principals
 from context_engine.wiring.audit import open_ledger
 from context_engine.wiring.build import build_engine
@@ -68,7 +67,7 @@ def look_at_all(setup: Setup, data_dir: Path, sources: Collection[str] | None = 
     file = Path(data_dir) / FILE
     if not file.exists():
         return []
-    with WriterLock(Path(data_dir)), ExitStack() as stack:
+    with locked(file), ExitStack() as stack:
         touched = [kept for kept in kept_subscriptions(file).values() if _is_touched(kept, setup, sources)]
         if not touched:
             return []

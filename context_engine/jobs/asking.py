@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from context_engine.answer.answering import Find, FoundPassages
+from context_engine.answer.answering import FindPassages, FoundPassages
 from context_engine.answer.asking import Finder, settings_of
 from context_engine.answer.contract import AnswerRequest
-from context_engine.answer.gathering import Limits, gathered
+from context_engine.answer.gathering import RunLimits, gathered
 from context_engine.answer.writing import COUNTER, ModelCall, Writer
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import SearchRequest, SearchResult, Settings
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.model_policy import ModelPolicy, TranslatingPolicy
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import AGENTIC, Kit, Policy, State, gathering_of, run
+from context_engine.jobs.workflow import AGENTIC, Kit, Policy, WorkflowState, gathering_of, run
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
 
-Runner = Callable[[State, Kit], State]
+Runner = Callable[[WorkflowState, Kit], WorkflowState]
 _DEADLINE: Final = "deadline_s"
 
 
@@ -67,7 +67,7 @@ def workflow_finder(
     or a comparison with a workflow.
     """
 
-    def finder(request: SearchRequest, writer: Writer | None) -> Find | None:
+    def finder(request: SearchRequest, writer: Writer | None) -> FindPassages | None:
         settings = settings_of(deployment, request)
         if (workflow or settings.workflow) != AGENTIC:
             if rounds is not None:
@@ -81,13 +81,13 @@ def workflow_finder(
     return finder
 
 
-def _limits(settings: Settings, rounds: int | None) -> Limits:
+def _limits(settings: Settings, rounds: int | None) -> RunLimits:
     if rounds is not None and rounds > settings.workflow_rounds:
         raise InvalidRequest(
             f"rounds may be at most {settings.workflow_rounds} here (workflow_rounds), got {rounds}: ask for fewer"
         )
     most = settings.workflow_rounds if rounds is None else rounds
-    return Limits(most, settings.workflow_hops, settings.workflow_deadline_s).checked()
+    return RunLimits(most, settings.workflow_hops, settings.workflow_deadline_s).checked()
 
 
 def _policy(settings: Settings, writer: Writer | None) -> ChosenPolicy:
@@ -104,7 +104,7 @@ def _policy(settings: Settings, writer: Writer | None) -> ChosenPolicy:
 
 
 def _found(
-    deployment: Deployment, request: SearchRequest, limits: Limits, chosen: ChosenPolicy, runner: Runner
+    deployment: Deployment, request: SearchRequest, limits: RunLimits, chosen: ChosenPolicy, runner: Runner
 ) -> FoundPassages:
     """Run the workflow for a question, and return its passages."""
     engine, clock = deployment.engine, SystemClock()
@@ -121,7 +121,7 @@ def _found(
         deployment.kept.keep(request.principal, KeptAnswer(result=result))
 
     kit = Kit(chosen.policy, search, read, lambda: clock.monotonic() - started)
-    state = runner(State(question=request.query, limits=limits), kit)
+    state = runner(WorkflowState(question=request.query, limits=limits), kit)
     most = state.results[0].settings.values.stage2_top_k
     gathering = gathering_of(state, chosen.policy.name, most, tuple(chosen.calls()))
     return FoundPassages(gathered(state.results, gathering.picks), gathering)

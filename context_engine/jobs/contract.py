@@ -132,8 +132,10 @@ class JobState(Answered):
     """A job, and what this service does with it."""
 
     job: JobOut
-    running: bool = Field(description="This service is reading its documents now.")
-    problem: str | None = Field(description="Why its last run here ended early; null: it did not.")
+    running: bool = Field(description="A process is reading its documents now.")
+    problem: str | None = Field(
+        description="Why its last run ended early; null: it did not, or another process ran it."
+    )
 
 
 class JobStartRequest(Asked):

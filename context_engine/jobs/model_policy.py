@@ -13,7 +13,7 @@ from context_engine.core.models import ChatMessage
 from context_engine.core.query.features import UNKNOWN, language
 from context_engine.core.text.strict_json import read_strict
 from context_engine.errors import ChatModelError
-from context_engine.jobs.workflow import Policy, Search, State, Step, Stop
+from context_engine.jobs.workflow import NextSearch, NextStep, Policy, Stop, WorkflowState
 
 Nonce = Callable[[], str]
 _TOKENS: Final = 200
@@ -53,7 +53,7 @@ class ModelPolicy:
         self.calls: list[ModelCall] = []
         self._writer, self._nonce = writer, nonce
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         """Return the next search, or why there is none.
 
         Raises:
@@ -61,7 +61,7 @@ class ModelPolicy:
             CostLimitReached: the call would cost more than a limit leaves.
         """
         query = _asked(self._writer, self.calls, _DECIDE, _told(state), nonce=self._nonce())
-        return Stop("complete") if query is None else Search(query, "model")
+        return Stop("complete") if query is None else NextSearch(query, "model")
 
 
 class TranslatingPolicy:
@@ -80,7 +80,7 @@ class TranslatingPolicy:
         self.calls: list[ModelCall] = []
         self._inner, self._writer, self._languages, self._nonce = inner, writer, tuple(languages), nonce
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         """Return the translation that is searched next, else what the other policy decides.
 
         Raises:
@@ -95,7 +95,7 @@ class TranslatingPolicy:
         query = _asked(self._writer, self.calls, rules, state.question, nonce=self._nonce())
         if query is None:
             raise ChatModelError(f"{self._writer.name} did not translate the question")
-        return Search(query, "translation")
+        return NextSearch(query, "translation")
 
 
 def _asked(writer: Writer, calls: list[ModelCall], rules: str, text: str, *, nonce: str) -> str | None:
@@ -118,7 +118,7 @@ def _read(text: str) -> Any:
         return None
 
 
-def _told(state: State) -> str:
+def _told(state: WorkflowState) -> str:
     """Return the question, the searches and the passages for a model, bounded."""
     passages = [chunk for number in range(len(state.rounds)) for chunk in state.passages(number)]
     distinct = {(chunk.source_id, chunk.chunk_id): chunk for chunk in passages}

@@ -18,6 +18,7 @@ from context_engine.core.models import AnswerPolicy, Authenticated, SearchReques
 from context_engine.core.protocols import Clock
 from context_engine.errors import InvalidRequest, JobNotFound
 from context_engine.ingest.report import IngestReport
+from context_engine.jobs.asking import workflow_finder
 from context_engine.jobs.compressed import check_constraint, compressed
 from context_engine.jobs.documents import JobDocument, Progress, add_documents, documents_of, job_deployment
 from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, JobEvent, RiskAdded
@@ -125,6 +126,15 @@ class OwnedJobs:
         memory = self.memory(job_id)
         return documents_of(self._deployment.setup, memory.domain, job_id, self._store.folder(job_id))
 
+    def is_running(self, job_id: str) -> bool:
+        """Return whether any process is running a job.
+
+        Raises:
+            JobNotFound: see `memory`.
+        """
+        self.memory(job_id)
+        return self._store.is_running(job_id)
+
     def check_run(self, job_id: str, question: str | None) -> None:
         """Refuse a run that `run` would refuse at once.
 
@@ -154,13 +164,21 @@ class OwnedJobs:
             return run_stage(run, question, documents, progress=progress, stopped=stopped)
 
     def ask(
-        self, job_id: str, request: SearchRequest, *, use_model: bool = True, policy: AnswerPolicy | None = None
+        self,
+        job_id: str,
+        request: SearchRequest,
+        *,
+        use_model: bool = True,
+        policy: AnswerPolicy | None = None,
+        workflow: str | None = None,
+        rounds: int | None = None,
     ) -> Answer:
         """Answer a question from the domain and the job's documents, under the job's memory, and keep the findings.
 
         Args:
             request: its domain is the job's, and its principal the caller.
             use_model, policy: see `answerer_of`.
+            workflow, rounds: see `workflow_finder`.
 
         Raises:
             JobNotFound: see `memory`.
@@ -173,7 +191,8 @@ class OwnedJobs:
         share = JobShare(job_id, compressed(memory).text, memory.budget_limit)
         with self._opened(memory) as deployment:
             answerer = answerer_of(deployment, request, use_model=use_model, policy=policy, job=share)
-            answer = last_of(answerer.stream(request))
+            find = workflow_finder(deployment, workflow=workflow, rounds=rounds)
+            answer = last_of(answerer.stream(request, find=find(request, answerer.writer)))
         self._added(job_id, answer.answer_id or answer.result.search_id, answered_fact(answer))
         return answer
 

@@ -76,10 +76,10 @@ def run_stage(
     """
     with run.store.lock(run.job_id):
         memory, stage = _stage(run, question, len(documents))
-        share = JobShare(run.job_id, stage.notes, memory.budget_limit)
+        share, read = JobShare(run.job_id, stage.notes, memory.budget_limit), frozenset(stage.read)
         for number, document in enumerate(documents):
             progress(number, len(documents), document.document_id)
-            if document.document_id in stage.read:
+            if document.document_id in read:
                 continue
             if stopped():
                 return run.store.memory(run.job_id)
@@ -162,7 +162,8 @@ def answered_fact(answer: Answer, *, stage: int = 0, document_id: str | None = N
 
 
 def _costs(answer: Answer) -> Iterator[Cost]:
-    for call in (answer.rewriting, answer.written):
+    deciding = () if answer.gathering is None else answer.gathering.calls
+    for call in (answer.rewriting, answer.written, *deciding):
         if call is not None and call.cost is not None:
             yield call.cost
 

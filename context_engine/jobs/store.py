@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import closing
@@ -23,6 +24,7 @@ from context_engine.settings.data_dir import JOBS
 from context_engine.settings.shared_database import SharedDatabase
 
 EVENTS_FILE: Final = "events.sqlite"
+_PATIENCE_S: Final = 0.2
 _DELETED: Final = ".deleted-"
 _ID: Final = re.compile(r"job-\d{8}-\d{6}-[0-9a-f]{6}")
 _TABLE: Final = """
@@ -110,10 +112,26 @@ class JobStore:
             JobNotFound: there is no such job.
             StoreLocked: it is running already.
         """
+        folder, until = self.folder(job_id), time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return WriterLock(folder)
+            except StoreLocked as error:
+                if time.monotonic() > until:
+                    raise StoreLocked(f"the job {job_id} is running already: wait until it ends") from error
+            time.sleep(_PATIENCE_S / 10)  # it may only be looked at
+
+    def is_running(self, job_id: str) -> bool:
+        """Return whether any process is running a job.
+
+        Raises:
+            JobNotFound: there is no such job.
+        """
         try:
-            return WriterLock(self.folder(job_id))
-        except StoreLocked as error:
-            raise StoreLocked(f"the job {job_id} is running already: wait until it ends") from error
+            WriterLock(self.folder(job_id)).release()
+        except StoreLocked:
+            return True
+        return False
 
     def delete(self, job_id: str) -> None:
         """Remove a job with its memory, its documents and their index.

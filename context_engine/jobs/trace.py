@@ -9,10 +9,10 @@ from typing import cast
 from context_engine.answer.gathering import Gathering, SearchRound
 from context_engine.core.models import SearchResult
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import Search, State, Step, Stop, Why, with_round
+from context_engine.jobs.workflow import NextSearch, NextStep, Stop, Why, WorkflowState, with_round
 
 
-def replayed(recorded: Gathering, results: Sequence[SearchResult]) -> State:
+def replayed(recorded: Gathering, results: Sequence[SearchResult]) -> WorkflowState:
     """Return the state in which a recorded workflow ended.
 
     Args:
@@ -40,17 +40,17 @@ def changed_decision(recorded: Gathering, results: Sequence[SearchResult]) -> st
     return ""
 
 
-def _begun(recorded: Gathering) -> State:
-    return State(question=recorded.rounds[0].query, limits=recorded.limits)
+def _begun(recorded: Gathering) -> WorkflowState:
+    return WorkflowState(question=recorded.rounds[0].query, limits=recorded.limits)
 
 
-def _step_of(searched: SearchRound) -> Search:
-    return Search(searched.query, cast(Why, searched.why), searched.cites, searched.hops)
+def _step_of(searched: SearchRound) -> NextSearch:
+    return NextSearch(searched.query, cast(Why, searched.why), searched.cites, searched.hops)
 
 
-def _again(state: State, searched: SearchRound, result: SearchResult) -> State:
+def _again(state: WorkflowState, searched: SearchRound, result: SearchResult) -> WorkflowState:
     return with_round(replace(state, step=_step_of(searched), results=(*state.results, result)))
 
 
-def _told(step: Step) -> str:
+def _told(step: NextStep) -> str:
     return f"stop ({step.why})" if isinstance(step, Stop) else f"make another one ({step.why})"

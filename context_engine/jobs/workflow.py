@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol
 
-from context_engine.answer.gathering import Gathering, Limits, SearchRound, in_turns, keys_of
+from context_engine.answer.gathering import Gathering, RunLimits, SearchRound, in_turns, keys_of
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.errors import AuditUnavailable, ChatModelError, ContextEngineError, CostLimitReached
@@ -21,7 +21,7 @@ Why = Literal["question", "part", "citation", "gap", "translation", "model"]
 _MOST_QUERY: Final = 2_000
 
 
-class Search(NamedTuple):
+class NextSearch(NamedTuple):
     """A decision to search.
 
     Attributes:
@@ -46,11 +46,11 @@ class Stop(NamedTuple):
     why: str
 
 
-Step = Search | Stop
+NextStep = NextSearch | Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class WorkflowState:
     """Everything that a workflow knows; rounds and results are only ever added.
 
     Attributes:
@@ -61,8 +61,8 @@ class State:
     """
 
     question: str
-    limits: Limits
-    step: Step | None = None
+    limits: RunLimits
+    step: NextStep | None = None
     rounds: tuple[SearchRound, ...] = ()
     results: tuple[SearchResult, ...] = ()
 
@@ -86,7 +86,7 @@ class Policy(Protocol):
 
     name: str
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         """Return the next search, or why there is none.
 
         Raises:
@@ -114,22 +114,24 @@ class Kit(NamedTuple):
 Node = Literal["plan", "search", "read", "check", "end"]
 
 
-def plan(state: State, kit: Kit) -> State:
+def plan(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Decide on the next search; the first one is for the question itself."""
+    if not state.rounds:
+        return replace(state, step=NextSearch(state.question, "question"))
     try:
-        step = kit.policy.decide(state) if state.rounds else Search(state.question, "question")
+        step = kit.policy.decide(state)
     except CostLimitReached:
         step = Stop("budget")
     except ChatModelError:
         step = Stop("policy_failed")
-    late = kit.seconds() >= state.limits.deadline_s and isinstance(step, Search)
+    late = kit.seconds() >= state.limits.deadline_s and isinstance(step, NextSearch)
     return replace(state, step=_refused(state, step) or (Stop("deadline") if late else step))
 
 
-def search(state: State, kit: Kit) -> State:
+def search(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Carry out the search. The first one may fail; a later one that fails ends the workflow with what is found."""
-    assert isinstance(state.step, Search)
-    left = state.limits.deadline_s - kit.seconds()
+    assert isinstance(state.step, NextSearch)
+    left = state.limits.deadline_s - (kit.seconds() if state.results else 0.0)
     if left <= 0.0:
         return replace(state, step=Stop("deadline"))
     try:
@@ -143,44 +145,44 @@ def search(state: State, kit: Kit) -> State:
     return replace(state, results=(*state.results, result))
 
 
-def read(state: State, kit: Kit) -> State:
+def read(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Read the passages of the search; after a citation, those of the cited document."""
     kit.read(state.results[-1])
     return with_round(state)
 
 
-def check(state: State, kit: Kit) -> State:
+def check(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Stop at a limit."""
     if len(state.rounds) >= state.limits.rounds:
         return replace(state, step=Stop("rounds"))
     return replace(state, step=Stop("deadline")) if kit.seconds() >= state.limits.deadline_s else state
 
 
-def with_round(state: State) -> State:
+def with_round(state: WorkflowState) -> WorkflowState:
     """Return the state after its newest result was read for its step."""
-    assert isinstance(state.step, Search)
+    assert isinstance(state.step, NextSearch)
     result = state.results[-1]
     keys = keys_of(result, state.step.cites)
     return replace(state, rounds=(*state.rounds, SearchRound(*state.step, result.search_id, keys)))
 
 
-def _refused(state: State, step: Step) -> Stop | None:
+def _refused(state: WorkflowState, step: NextStep) -> Stop | None:
     """Return why a decision cannot be carried out, or None."""
     if isinstance(step, Stop):
         return None
-    if not 0 < len(step.query.strip()) <= _MOST_QUERY or not step.hops >= 0:
+    if not 0 < len(step.query.strip()) <= _MOST_QUERY or step.hops < 0:
         return Stop("policy_failed")
     if step.hops > state.limits.hops:
         return Stop("hops")
     return Stop("nothing_new") if step.query in {done.query for done in state.rounds} else None
 
 
-def after(name: Node) -> Callable[[State], Node]:
+def after(name: Node) -> Callable[[WorkflowState], Node]:
     """Return the edge that leads to one step, unless the workflow has stopped."""
     return lambda state: "end" if state.stopped else name
 
 
-NODES: Final[Mapping[Node, Callable[[State, Kit], State]]] = MappingProxyType(
+NODES: Final[Mapping[Node, Callable[[WorkflowState, Kit], WorkflowState]]] = MappingProxyType(
     {"plan": plan, "search": search, "read": read, "check": check}
 )
 """The steps of a workflow by name."""
@@ -190,7 +192,7 @@ NEXT: Final[Mapping[Node, Node]] = MappingProxyType(
 )
 """The step after each step, while the workflow goes on."""
 
-EDGES: Final[Mapping[Node, Callable[[State], Node]]] = MappingProxyType(
+EDGES: Final[Mapping[Node, Callable[[WorkflowState], Node]]] = MappingProxyType(
     {node: after(following) for node, following in NEXT.items()}
 )
 """What leads from each step to the next one, or to the end."""
@@ -198,7 +200,7 @@ EDGES: Final[Mapping[Node, Callable[[State], Node]]] = MappingProxyType(
 START: Final[Node] = "plan"
 
 
-def run(state: State, kit: Kit) -> State:
+def run(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Return the state after the last step.
 
     Raises:
@@ -212,7 +214,7 @@ def run(state: State, kit: Kit) -> State:
     return state
 
 
-def gathering_of(state: State, policy: str, most: int, calls: Sequence[ModelCall] = ()) -> Gathering:
+def gathering_of(state: WorkflowState, policy: str, most: int, calls: Sequence[ModelCall] = ()) -> Gathering:
     """Return what an answer takes from a workflow: at most `most` passages, in turns of its searches.
 
     Args:

@@ -21,6 +21,7 @@ from context_engine.settings.principals import Principals
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring.audit import audit_mode, open_ledger, open_recorder
 from context_engine.wiring.build import build_engine
+from context_engine.wiring.events import EventSinks, open_events
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
@@ -106,6 +107,37 @@ class DeploymentChat:
             return self._entailment
 
 
+class DeploymentEvents:
+    """Opens the receivers of events once, when they are first needed; they try again while the deployment is open.
+
+    Args:
+        setup: the configuration, which names them.
+        data_dir: the data folder; None: the default.
+    """
+
+    def __init__(self, setup: Setup, data_dir: Path | None) -> None:
+        self._setup, self._data_dir, self._lock = setup, data_dir, Lock()
+        self._sinks: EventSinks | None = None
+
+    def opened(self) -> EventSinks:
+        """Return the receivers.
+
+        Raises:
+            ConfigError: one of them cannot be opened.
+        """
+        with self._lock:
+            if self._sinks is None:
+                self._sinks = open_events(self._setup, self._data_dir)
+            return self._sinks
+
+    def close(self) -> None:
+        """Close them; may be called twice."""
+        with self._lock:
+            sinks, self._sinks = self._sinks, None
+        if sinks is not None:
+            sinks.close()
+
+
 logger = logging.getLogger(__name__)
 
 
@@ -120,6 +152,7 @@ class Deployment:
         rankings: records rankings of callers' own chunks; None if nothing is recorded.
         kept: the answers of the last minutes.
         ledger: the records of its searches.
+        events: the receivers of events.
         suggestions: texts for a person who types a question.
     """
 
@@ -132,10 +165,12 @@ class Deployment:
     kept: KeptResults = field(default_factory=KeptResults, compare=False, repr=False)
     ledger: DeploymentLedger = field(init=False, compare=False, repr=False)
     chat: DeploymentChat = field(init=False, compare=False, repr=False)
+    events: DeploymentEvents = field(init=False, compare=False, repr=False)
     suggestions: Suggestions = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chat", DeploymentChat(self.setup, self.data_dir))
+        object.__setattr__(self, "events", DeploymentEvents(self.setup, self.data_dir))
         object.__setattr__(self, "suggestions", Suggestions(self.setup, self.data_dir))
         object.__setattr__(self, "ledger", DeploymentLedger(self.setup, self.data_dir))
 
@@ -158,9 +193,10 @@ class Deployment:
         return self.views.of(principal).registry
 
     def close(self) -> None:
-        """Close the engine and the ledger; may be called twice."""
+        """Close the engine, the ledger and the receivers of events; may be called twice."""
         self.engine.close()
         self.ledger.close()
+        self.events.close()
 
 
 def open_deployment(

@@ -79,6 +79,13 @@ def open_events(setup: Setup, data_dir: str | Path | None = None) -> EventSinks:
     return EventSinks({name: _opened(name, options, context, file) for name, options in sinks.items()})
 
 
+def waiting_events(setup: Setup, data_dir: str | Path | None = None) -> int:
+    """Return how many events wait for their delivery to a web hook, of every process."""
+    from context_engine.adapters.events.outbox import OUTBOX, Outbox
+
+    return len(Outbox(setup.data_dir(data_dir) / OUTBOX))
+
+
 def check_events(setup: Setup) -> None:
     """Open the sinks, and send nothing.
 

@@ -9,6 +9,8 @@ rule-based policy, the same for all questions. Nothing was chosen on the questio
 one search   questions whose documents are both among the passages of a single search
 parts        the same, with the setting `multi_query`
 workflow     questions whose documents are both among the passages of the workflow
+cited        questions whose documents are both cited by the sentences of an answer without a model, from one search and
+             from the workflow
 searches     mean and most searches of a workflow
 """
 
@@ -26,28 +28,34 @@ from typing import Any, NamedTuple
 from bench_answers import DOMAIN, ingested
 
 from context_engine import demo
-from context_engine.answer.gathering import Limits, gathered
+from context_engine.answer.answering import extracted
+from context_engine.answer.evidence import evidence_of
+from context_engine.answer.gathering import Gathering, RunLimits, gathered
+from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
-from context_engine.core.models import RankedChunk, SearchRequest
+from context_engine.core.models import RankedChunk, SearchRequest, SearchResult
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import Kit, State, gathering_of, run
+from context_engine.jobs.workflow import Kit, WorkflowState, gathering_of, run
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.setup import load_setup
 
 QUESTIONS = Path(__file__).parent / "multi_hop_questions.jsonl"
 SPLITS = ("development", "held")
-LIMITS = Limits()
+LIMITS = RunLimits()
+WAYS = ("single", "parts", "workflow", "single_cited", "workflow_cited")
 
 
 class Outcome(NamedTuple):
-    """Whether each way shows both documents, and the searches of the workflow."""
+    """Whether each way shows and cites both documents, and the searches of the workflow."""
 
     question: dict[str, Any]
     single: bool
     parts: bool
     workflow: bool
+    single_cited: bool
+    workflow_cited: bool
     searches: int
-    state: State
+    state: WorkflowState
 
 
 def main() -> None:
@@ -62,7 +70,7 @@ def main() -> None:
         bank = load_setup(manifest_dir=demo.MANIFESTS, env={}, cwd=work)
         data = demo.ensure_base(work / "demo", bank.registry)
         policies, policy_data = ingested(given.corpus, work / "policies")
-        print(f"{'':28}passages  questions  one search  parts  workflow   searches")
+        print(f"{'':28}passages  questions  one search   parts  workflow   cited: one  workflow   searches")
         with (
             build_engine(bank, data_dir=data, recorded=False) as demo_engine,
             build_engine(policies, data_dir=policy_data, recorded=False) as policy_engine,
@@ -85,16 +93,27 @@ def outcome_of(engine: Engine, row: dict[str, Any], passages: int) -> Outcome:
         lambda result: None,
         lambda: time.monotonic() - started,
     )
-    state = run(State(question=row["question"], limits=LIMITS), kit)
+    state = run(WorkflowState(question=row["question"], limits=LIMITS), kit)
     gathering = gathering_of(state, kit.policy.name, passages)
+    single, together = engine.search(request(row["question"])), gathered(state.results, gathering.picks)
     return Outcome(
         row,
-        has_both(engine.search(request(row["question"])).chunks, row["documents"]),
+        has_both(single.chunks, row["documents"]),
         has_both(engine.search(request(row["question"], multi_query=True)).chunks, row["documents"]),
-        has_both(gathered(state.results, gathering.picks).chunks, row["documents"]),
+        has_both(together.chunks, row["documents"]),
+        has_both(cited(single, None), row["documents"]),
+        has_both(cited(together, gathering), row["documents"]),
         len(state.rounds),
         state,
     )
+
+
+def cited(result: SearchResult, gathering: Gathering | None) -> list[RankedChunk]:
+    """Return the passages that the sentences of an answer without a model cite."""
+    evidence = evidence_of(result, from_result(result, counter=ApproxTokenCounter()))
+    labels = {label for sentence in extracted(result, evidence, gathering).sentences for label in sentence.labels}
+    keys = {(passage.source_id, passage.chunk_id) for passage in evidence if passage.label in labels}
+    return [chunk for chunk in result.chunks if (chunk.source_id, chunk.chunk_id) in keys]
 
 
 def has_both(chunks: Sequence[RankedChunk], documents: Sequence[Sequence[str]]) -> bool:
@@ -114,7 +133,7 @@ def report(name: str, outcomes: Sequence[Outcome], passages: int, *, show: bool)
 
 
 def line(name: str, outcomes: Sequence[Outcome], passages: int) -> str:
-    counts = [sum(getattr(outcome, way) for outcome in outcomes) for way in ("single", "parts", "workflow")]
+    counts = [sum(getattr(outcome, way) for outcome in outcomes) for way in WAYS]
     searches = [outcome.searches for outcome in outcomes]
     cells = "  ".join(f"{count:8}" for count in counts)
     return f"{name:28}{passages:8}  {len(outcomes):9}  {cells}   {sum(searches) / len(searches):.1f} ({max(searches)})"

@@ -127,6 +127,21 @@ def test_everything_works_without_script(site: Site) -> None:
         assert "Identical" in page.locator("#finding").inner_text()
 
 
+def test_a_contradiction_is_settled_without_script(site: Site) -> None:
+    with site.page(java_script_enabled=False) as page:
+        page.goto("/review/conflicts?domain=DCE&kind=currency")
+        while page.get_by_role("status").count():  # the documents are being compared
+            page.reload()
+        finding = page.locator(".contradiction").first
+        assert finding.locator("mark").all_inner_texts() == ["USD 500,000", "EUR 500,000"]
+        finding.get_by_text("Settle", exact=True).first.click()
+        finding.get_by_label("Why it is none").fill("The notice is for other banks")
+        finding.get_by_role("button", name="Settle").click()
+        assert "The notice is for other banks" in page.locator("#settled").inner_text()
+        page.locator("#settled footer a").first.click()
+        assert page.locator("mark.quote").count()
+
+
 def test_a_recorded_injection_is_text(site: Site) -> None:
     with site.page() as page:
         alerts: list[str] = []
@@ -144,8 +159,8 @@ def test_pages_are_accessible_and_fit_a_phone(site: Site, scheme: str) -> None:
         page.get_by_role("button", name="Replay").click()
         assert accessibility_problems(page) == []
         document = "/review/documents/NPA/npa_sops/NPA-SOP-001"
-        reviews = ("/review", case, "/review/integrity", "/review/subscriptions", document)
-        for path in (*reviews, "/admin", "/admin/quality"):
+        operators = ("/review/integrity", "/review/conflicts?domain=DCE", "/review/subscriptions", "/admin")
+        for path in ("/review", case, document, *operators, "/admin/quality"):
             page.goto(path)
             assert accessibility_problems(page) == [], path
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

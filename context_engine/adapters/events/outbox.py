@@ -14,6 +14,10 @@ from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 
 logger = logging.getLogger(__name__)
+OUTBOX: Final = "events-outbox"
+"""Name of the outbox in the data folder."""
+
+MOST_WAITING: Final = 10_000
 _SUFFIX: Final = ".json"
 
 
@@ -32,7 +36,7 @@ class Outbox:
         most: how many events may wait; beyond that the oldest are dropped, with an error in the log.
     """
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, most: int = MOST_WAITING) -> None:
         self._folder, self._most = folder, most
 
     def put(self, event: Event, body: str) -> int:

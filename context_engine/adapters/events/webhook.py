@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from context_engine.adapters.events import EventContext, event_json
-from context_engine.adapters.events.outbox import Outbox, WaitingEvent
+from context_engine.adapters.events.outbox import MOST_WAITING, OUTBOX, Outbox, WaitingEvent
 from context_engine.adapters.http import Api, ApiClient, Backoff, HttpCall, RetryBudget, retried
 from context_engine.adapters.http.client import PHASES
 from context_engine.adapters.model_access import Options, read_options
@@ -30,9 +30,6 @@ from context_engine.settings.connections import Connection, sends_unencrypted
 from context_engine.settings.environment_secrets import WEBHOOK_KEY
 
 logger = logging.getLogger(__name__)
-OUTBOX: Final = "events-outbox"
-"""Name of the outbox in the data folder."""
-
 _TRIES: Final = 3
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=5.0)
 _PAUSES_S: Final = (30.0, 120.0, 600.0, 3600.0)
@@ -57,7 +54,7 @@ class WebHookOptions(Options):
     """
 
     connection: Annotated[str, Field(min_length=1)]
-    most_waiting: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 10_000
+    most_waiting: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = MOST_WAITING
 
 
 class EventCounts(NamedTuple):

@@ -83,8 +83,6 @@ def ask(question: str, location: ConfigLocation, **options: Any) -> None:
     passages. With one, each sentence is checked against the passages that it cites, and what they do not support is
     left out. Exit code: 0 answered, 3 answered but a source failed, 4 no answer, 2 usage or configuration, 1 failure.
     """
-    if options["job_id"] is not None and options["workflow"] == "agentic":
-        raise click.UsageError("a question of a job is asked with one search: leave --workflow or --job out")
     request_to = request_of(from_stdin() if question == "-" else question, {**options, **_NOT_OPTIONS})
     context = open_context(location, domain=options["domain"], one_domain=options["job_id"] is None)
     from context_engine.answer.contract import response_of
@@ -122,10 +120,11 @@ def _answer(
     name = only_domain(context.registry, domain) if job_id is None else domain or jobs.memory(job_id).domain
     request = request_to(domain=name, principal=context.principal)
     use_model, policy = not options["no_model"], options["unsupported"]
+    steps = {"workflow": options["workflow"], "rounds": options["rounds"]}
     if job_id is not None:
-        return jobs.ask(job_id, request, use_model=use_model, policy=policy)
+        return jobs.ask(job_id, request, use_model=use_model, policy=policy, **steps)
     answerer = answerer_of(deployment, request, use_model=use_model, policy=policy)
-    find = workflow_finder(deployment, workflow=options["workflow"], rounds=options["rounds"])
+    find = workflow_finder(deployment, **steps)
     return last_of(answerer.stream(request, find=find(request, answerer.writer)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypedDict
 
 from context_engine.errors import MissingExtra
-from context_engine.jobs.workflow import EDGES, NEXT, NODES, Kit, Node, State
+from context_engine.jobs.workflow import EDGES, NEXT, NODES, Kit, Node, WorkflowState
 from context_engine.jobs.workflow import START as FIRST
 
 try:
@@ -24,11 +24,11 @@ _NODES_A_ROUND: Final = len(NODES)
 class WorkflowChannel(TypedDict):
     """The one channel of the graph: the frozen state of the workflow."""
 
-    workflow: State
+    workflow: WorkflowState
 
 
 def workflow_graph(kit: Kit) -> Any:
-    """Return the compiled graph of a workflow: invoke it with `{"workflow": State(...)}`.
+    """Return the compiled graph of a workflow: invoke it with `{"workflow": WorkflowState(...)}`.
 
     Args:
         kit: what its steps work with; each run needs one of its own, as it holds the clock of the run.
@@ -42,7 +42,7 @@ def workflow_graph(kit: Kit) -> Any:
     return graph.compile()
 
 
-def run(state: State, kit: Kit) -> State:
+def run(state: WorkflowState, kit: Kit) -> WorkflowState:
     """Return the state after the last step, as `context_engine.jobs.workflow.run` does.
 
     Raises:
@@ -53,9 +53,11 @@ def run(state: State, kit: Kit) -> State:
     return walked["workflow"]
 
 
-def _node(step: Callable[[State, Kit], State], kit: Kit) -> Callable[[WorkflowChannel], WorkflowChannel]:
+def _node(
+    step: Callable[[WorkflowState, Kit], WorkflowState], kit: Kit
+) -> Callable[[WorkflowChannel], WorkflowChannel]:
     return lambda channel: {"workflow": step(channel["workflow"], kit)}
 
 
-def _edge(edge: Callable[[State], Node]) -> Callable[[WorkflowChannel], Node]:
+def _edge(edge: Callable[[WorkflowState], Node]) -> Callable[[WorkflowChannel], Node]:
     return lambda channel: edge(channel["workflow"])

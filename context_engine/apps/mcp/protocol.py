@@ -190,7 +190,7 @@ def _published(tool: Tool) -> PublishedTool:
             title=tool.title,
             read_only_hint=tool.reads_only,
             destructive_hint=False,
-            idempotent_hint=tool.idempotent,
+            idempotent_hint=tool.repeatable,
             open_world_hint=False,
         ),
     )

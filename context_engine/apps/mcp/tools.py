@@ -51,7 +51,7 @@ class Tool:
     Attributes:
         work: called in a thread with arguments of the class `arguments`.
         reads_only: whether it changes nothing.
-        idempotent: whether a second, equal call changes nothing further.
+        repeatable: whether a second equal call changes nothing more.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Tool:
     answer: type[BaseModel]
     work: Callable[[Call, Any], Reply]
     reads_only: bool = True
-    idempotent: bool = True
+    repeatable: bool = True
 
     def answered(self, call: Call, arguments: Mapping[str, Any] | None) -> Reply:
         """Return the tool's answer.
@@ -143,7 +143,7 @@ TOOLS: Final = (
         JobAnswer,
         job_start,
         reads_only=False,
-        idempotent=False,
+        repeatable=False,
     ),
     Tool(
         "job_add",
@@ -154,7 +154,7 @@ TOOLS: Final = (
         JobAnswer,
         job_add,
         reads_only=False,
-        idempotent=False,
+        repeatable=False,
     ),
     Tool(
         "job_show",

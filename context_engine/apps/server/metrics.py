@@ -30,6 +30,7 @@ from context_engine.errors import NotPermitted
 from context_engine.insight.quality_watch import QualityLine
 from context_engine.service.deployment import LiveDeployment
 from context_engine.wiring.audit_writers import lost_records, pending_records
+from context_engine.wiring.events import waiting_events
 
 PATH: Final = "/metrics"
 _PREFIX: Final = "context_engine"
@@ -112,7 +113,10 @@ class Metrics:
         yield _gauge("connection_budget_left", "Calls left in this minute to a host with a limit.", ("host",), calls)
         yield _gauge("records_pending", "Records that wait to be written.", (), {(): pending_records()})
         yield _counter("records_lost", "Records that were never written.", (), {(): lost_records()})
-        engine = service.live.current.engine
+        deployment = service.live.current
+        waiting = waiting_events(deployment.setup, deployment.data_dir)
+        yield _gauge("events_waiting", "Events that wait for their delivery to a web hook.", (), {(): waiting})
+        engine = deployment.engine
         yield from _of_sources(engine)
         yield from _of_searches(engine)
         yield from _of_quality(service.quality.lines())

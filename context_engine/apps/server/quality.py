@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,6 @@ from context_engine.insight.quality_watch import (
 )
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judgements import votes
-from context_engine.wiring.events import open_events
 
 if TYPE_CHECKING:
     from context_engine.apps.server.service import Service
@@ -100,8 +99,7 @@ class QualityCheck:
                 excursion.last_id,
             )
             try:
-                with closing(open_events(deployment.setup, deployment.data_dir)) as sinks:
-                    sinks.send(event)
+                deployment.events.opened().send(event)
             except ConfigError as error:
                 logger.error("the alarm was not sent: %s", error)
 

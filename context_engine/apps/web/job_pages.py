@@ -159,7 +159,7 @@ def _job(request: Request, jobs: OwnedJobs, job_id: str, problem: str = "") -> P
     values: dict[str, Any] = {
         "memory": memory,
         "documents": len(jobs.documents(job_id)),
-        "running": state.running,
+        "running": state.running or jobs.is_running(job_id),
         "problem": problem or state.problem or "",
         "lines": [_line(memory, finding) for finding in newest],
         "compressed": compressed(memory),

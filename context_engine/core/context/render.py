@@ -37,18 +37,13 @@ def separator(form: Form) -> str:
     return "\n\n---\n\n" if is_markdown(form) else "\n\n----------\n\n"
 
 
-def render(block: JoinedPassage, heading: str, form: Form, nonce: str) -> str:
-    """Return a block as the reader sees it; untrusted text is fenced."""
-    return headed(heading, below_heading(block, form, nonce), form)
-
-
 def headed(heading: str, below: str, form: Form) -> str:
     """Return a block with its heading."""
     return f"{'### ' if is_markdown(form) else ''}{heading}\n{below}"
 
 
 def below_heading(block: JoinedPassage, form: Form, nonce: str) -> str:
-    """Return the lines of a block below its heading."""
+    """Return the lines of a block below its heading; untrusted text is fenced."""
     origin = fields_in_lines(block, nonce) if form == "full" else [origin_line(block, nonce)]
     if block.best.trusted:
         text = ["", without_nonce(block.text, nonce)]

@@ -70,7 +70,7 @@ def test_a_low_recall_ends_the_use_of_the_index(indexed: Any) -> None:
         exact.store.watch.add(key, 0.5)
         source.store.watch.add(key, 1.0)
     answer = exact.search(QUESTION)
-    assert [notice.code for notice in answer.notices] == [NoticeCode.ANN_RECALL_LOW]
+    assert [(notice.code, notice.detail) for notice in answer.notices] == [(NoticeCode.ANN_RECALL_LOW, {"recall": 0.5})]
     assert ids(answer) == ids(source.search(QUESTION)), "this index finds the true neighbours"
     report = exact.examine(ExaminationRequest(domain="NPA"))
     assert [notice.code for notice in report.warnings] == [NoticeCode.ANN_RECALL_LOW]

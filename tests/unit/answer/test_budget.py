@@ -174,6 +174,18 @@ def test_the_limits_are_those_of_the_settings() -> None:
     assert CostLimits.of(settings) == CostLimits(request=Decimal("0.1"), day=Decimal(5))
 
 
+@pytest.mark.parametrize(
+    ("own", "configured", "lower"), [(2, 5, 2), (5, 2, 2), (None, 5, 5), (2, None, 2), (None, None, None)]
+)
+def test_a_job_has_the_lower_of_two_limits(own: int | None, configured: int | None, lower: int | None) -> None:
+    def money(amount: int | None) -> Decimal | None:
+        return None if amount is None else Decimal(amount)
+
+    assert CostLimits(job=money(configured), day=Decimal(9)).for_job(money(own)) == CostLimits(
+        job=money(lower), day=Decimal(9)
+    )
+
+
 def test_sixty_four_callers_at_once_never_exceed_the_limit(open_budget: Any) -> None:
     """Half of the callers settle at 0.0015, the others are still waiting for their answers with 0.002 reserved.
 

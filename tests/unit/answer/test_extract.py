@@ -233,3 +233,21 @@ def test_what_limits_a_sentence_is_not_shown_again_as_a_sentence() -> None:
     text = "A teller may pay out EUR 500 without a second signature. This may only be done if the customer is present."
     given_answer = extract("May a teller pay out without a second signature?", numbered([text]))
     assert [sentence.text for sentence in given_answer.sentences] == [text]
+
+
+def test_a_role_in_passing_does_not_answer_who(passage) -> None:
+    mentioned = passage("The ledger stores the class, the officer's role that chose it, and the date of the entry.")
+    assert texts("Who keeps the class ledger?", mentioned) == []
+    holder = passage("The Branch Manager has the only access to the sealed paper ledger of class codes.")
+    assert texts("Who keeps the sealed paper ledger of class codes?", holder) == [holder.text]
+
+
+def test_a_noun_said_again_brings_the_sentence_that_names_it_whole(passage) -> None:
+    text = "Camera footage is stored on discs. Footage is kept for 30 days."
+    assert texts("How long is camera footage kept?", passage(text)) == [text]
+
+
+def test_a_sentence_is_not_shown_again_above_another(passage) -> None:
+    first = "The Head of Testing shall set the test schedule for the contingency plan."
+    shown = texts("Who sets the test schedule for the contingency plan?", passage(f"{first} It is the Head's duty."))
+    assert shown == [first]

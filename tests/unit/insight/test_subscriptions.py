@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.core.models import Event
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreLocked
 from context_engine.insight.rehearsal import AnswerText, ShownAnswer
 from context_engine.insight.subscriptions import (
     KeptSubscription,
@@ -17,6 +17,7 @@ from context_engine.insight.subscriptions import (
     cancel,
     keep,
     kept_subscriptions,
+    locked,
     new_id,
 )
 
@@ -40,8 +41,20 @@ def test_what_was_kept_comes_back_and_the_last_line_counts(tmp_path: Path) -> No
         keep(file, kept)
     assert kept_subscriptions(file) == {"q1": last, "d1": document}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    cancel(file, "q1", by="ana", now=NOW)
-    assert list(kept_subscriptions(file)) == ["d1"]
+    cancel(file, "q1")
+    assert kept_subscriptions(file) == {"d1": document}
+    assert "genehmigt" not in file.read_text("utf-8"), "the words of the question are gone"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and [*file.parent.iterdir()] == [file]
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "subscriptions.jsonl"
+    with locked(file), pytest.raises(StoreLocked, match="is being written to"):
+        locked(file)
+    locked(file).release()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        locked(tmp_path / "file" / "subscriptions.jsonl")
 
 
 def test_it_is_named_by_its_question_or_its_document() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -19,10 +20,11 @@ from context_engine.apps.mcp.reply import Call
 from context_engine.audit.ledger.costs import _uses
 from context_engine.audit.record.entry import read_entry
 from context_engine.audit.review.account import account_of
-from context_engine.audit.review.stored import find_record, recorded_result
+from context_engine.audit.review.stored import find_record, further_searches, recorded_result
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import Caller, SearchRequest, Settings
 from context_engine.errors import InvalidRequest
+from context_engine.insight.revealed import _asked
 from context_engine.jobs.asking import finder_of, workflow_finder
 from context_engine.jobs.trace import changed_decision, replayed
 from context_engine.service.callers import Authenticated
@@ -153,6 +155,17 @@ def test_an_assistant_is_told_what_was_searched(bank):
     assert isinstance(reply.content, CheckedAnswer)
     assert reply.content.searches[0] == QUESTION
     assert f"Searched: {QUESTION}" in reply.text
+
+
+def test_the_steps_of_a_workflow_are_nobodys_questions(bank):
+    answer = answered(bank)
+    first, *others = [searched.search_id for searched in answer.gathering.rounds]
+    since = datetime.now(UTC) - timedelta(days=1)
+    ledger = bank.ledger.opened()
+    asked = {question.search_id for question in _asked(ledger, "ORM", since)}
+    assert set(others) <= further_searches(ledger, "ORM", since)
+    assert first in asked
+    assert not asked.intersection(others)
 
 
 def test_one_search_is_the_default(bank):

@@ -10,12 +10,12 @@ import pytest
 
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
 from context_engine.answer.cost import PriceTable
-from context_engine.answer.gathering import Limits
+from context_engine.answer.gathering import RunLimits
 from context_engine.answer.writing import Writer
 from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason, Price
 from context_engine.jobs.model_policy import ModelPolicy, TranslatingPolicy
 from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.workflow import State, run
+from context_engine.jobs.workflow import WorkflowState, run
 from context_engine.testing import FixedClock
 from tests.unit.jobs.library import Library
 
@@ -48,10 +48,14 @@ class Answers:
         yield ChatPart("", FinishReason.STOP, ChatUsage(100, 20))
 
 
-def decided(*texts: str, limits: Limits | None = None) -> tuple[State, ModelPolicy, Answers]:
+def decided(*texts: str, limits: RunLimits | None = None) -> tuple[WorkflowState, ModelPolicy, Answers]:
     model = Answers(*texts)
     policy = ModelPolicy(Writer(model), nonce=lambda: "0f0f0f")
-    return run(State(question=QUESTION, limits=limits or Limits()), Library().kit(policy)), policy, model
+    return (
+        run(WorkflowState(question=QUESTION, limits=limits or RunLimits()), Library().kit(policy)),
+        policy,
+        model,
+    )
 
 
 def test_the_model_names_each_search_until_it_stops():
@@ -94,7 +98,7 @@ def test_an_answer_in_another_form_ends_the_workflow(text):
 
 
 def test_a_model_that_never_stops_is_stopped_by_the_limit():
-    state, _, _ = decided('{"search": "loss"}', '{"search": "desk"}', '{"search": "hour"}', limits=Limits(rounds=3))
+    state, _, _ = decided('{"search": "loss"}', '{"search": "desk"}', '{"search": "hour"}', limits=RunLimits(rounds=3))
     assert (len(state.rounds), state.stopped) == (3, "rounds")
 
 
@@ -110,7 +114,7 @@ def test_a_model_that_never_stops_spends_no_more_than_its_limit(tmp_path):
     limit = Decimal("0.0016")
     model = Answers(*(f'{{"search": "loss {number}"}}' for number in range(20)))
     writer = Writer(model, spending=Spending(budget, spender, CostLimits(request=limit)))
-    state = run(State(question=QUESTION, limits=Limits(rounds=20)), Library().kit(ModelPolicy(writer)))
+    state = run(WorkflowState(question=QUESTION, limits=RunLimits(rounds=20)), Library().kit(ModelPolicy(writer)))
 
     assert state.stopped == "budget"
     # each call costs (100 * 1 + 20 * 2) / 1,000,000
@@ -119,9 +123,9 @@ def test_a_model_that_never_stops_spends_no_more_than_its_limit(tmp_path):
     assert budget.spent(spender)["request"].amount <= limit
 
 
-def translated(question: str, languages: Sequence[str], *texts: str) -> State:
+def translated(question: str, languages: Sequence[str], *texts: str) -> WorkflowState:
     policy = TranslatingPolicy(RuleBasedPolicy(), Writer(Answers(*texts)), languages)
-    return run(State(question=question, limits=Limits()), Library().kit(policy))
+    return run(WorkflowState(question=question, limits=RunLimits()), Library().kit(policy))
 
 
 def test_a_question_is_searched_in_the_language_of_the_documents_too():

@@ -93,6 +93,14 @@ def test_a_question_beside_the_stages_searches_the_domain_too_and_is_remembered(
     assert after.stages == before.stages
 
 
+def test_a_question_may_take_several_searches(bank, reviewed):
+    jobs = OwnedJobs(bank, caller(CLERK))
+    request = SearchRequest(query="When must a loss event be reported?", domain="ORM", principal=CLERK)
+    answer = jobs.ask(reviewed.job_id, request, workflow="agentic", rounds=2)
+    assert answer.gathering is not None
+    assert "24 hours" in answer.sentences[0].text
+
+
 def test_a_job_is_its_starters_and_the_operators(bank, reviewed):
     chair, auditor = OwnedJobs(bank, caller(CHAIR)), OwnedJobs(bank, caller(AUDITOR))
     assert reviewed.starter == CLERK.id
@@ -128,7 +136,9 @@ def test_an_open_stage_takes_no_other_question(bank, agreements):
 def test_one_run_at_a_time(bank, reviewed):
     jobs, store = OwnedJobs(bank, caller(CLERK)), JobStore(bank.data_dir)
     with store.lock(reviewed.job_id), pytest.raises(StoreLocked, match="running already"):
+        assert jobs.is_running(reviewed.job_id)
         jobs.run(reviewed.job_id, "Who signs?")
+    assert not jobs.is_running(reviewed.job_id)
 
 
 def test_a_closed_job_takes_nothing_more(bank):

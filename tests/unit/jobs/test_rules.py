@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from context_engine.answer.gathering import Limits, gathered
-from context_engine.jobs.rules import Citation, RuleBasedPolicy, citations
+from context_engine.answer.gathering import RunLimits, gathered
+from context_engine.core.models import TrustClass
+from context_engine.jobs.rules import CitedDocument, RuleBasedPolicy, citations
 from context_engine.jobs.trace import changed_decision
-from context_engine.jobs.workflow import State, gathering_of, run
+from context_engine.jobs.workflow import WorkflowState, gathering_of, run
 from tests.unit.jobs.library import Library
 
-LIMITS = Limits()
+LIMITS = RunLimits()
 LEADS_ON = "What is due after the review of an incident?"
 
 
-def walked(question: str, limits: Limits = LIMITS) -> State:
-    return run(State(question=question, limits=limits), Library().kit(RuleBasedPolicy()))
+def walked(question: str, limits: RunLimits = LIMITS) -> WorkflowState:
+    return run(WorkflowState(question=question, limits=limits), Library().kit(RuleBasedPolicy()))
 
 
-def steps_of(state: State) -> list[tuple[str, str]]:
+def steps_of(state: WorkflowState) -> list[tuple[str, str]]:
     return [(searched.why, searched.query) for searched in state.rounds]
 
 
@@ -45,9 +48,9 @@ def test_a_citation_is_followed_while_something_is_missing():
 
 def test_citations_are_followed_as_far_as_the_limits_allow():
     question = "When does a mandate of a zeppelin end?"
-    assert max(searched.hops for searched in walked(question, Limits(hops=2)).rounds) == 2
-    assert max(searched.hops for searched in walked(question, Limits(hops=1)).rounds) == 1
-    assert max(searched.hops for searched in walked(question, Limits(hops=0)).rounds) == 0
+    assert max(searched.hops for searched in walked(question, RunLimits(hops=2)).rounds) == 2
+    assert max(searched.hops for searched in walked(question, RunLimits(hops=1)).rounds) == 1
+    assert max(searched.hops for searched in walked(question, RunLimits(hops=0)).rounds) == 0
 
 
 def test_what_no_passage_has_is_searched_at_last():
@@ -59,15 +62,34 @@ def test_what_no_passage_has_is_searched_at_last():
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("In every other case section 5.1 of ORM-SOP-001 applies.", [Citation("ORM-SOP-001", "5.1")]),
-        ("It is reported under FCAA Notice 652(3).", [Citation("FCAA Notice 652", "(3)")]),
+        ("In every other case section 5.1 of ORM-SOP-001 applies.", [CitedDocument("ORM-SOP-001", "5.1")]),
+        ("It is reported under FCAA Notice 652(3).", [CitedDocument("FCAA Notice 652", "(3)")]),
         ("See DCE-SOP-001, section 10.3, and DCE-SOP-004.", [("DCE-SOP-001", "10.3"), ("DCE-SOP-004", "")]),
-        ("clause 4.1(b) of NPA-SOP-001", [Citation("NPA-SOP-001", "4.1(b)")]),
+        ("clause 4.1(b) of NPA-SOP-001", [CitedDocument("NPA-SOP-001", "4.1(b)")]),
         ("It is due within 30 days.", []),
     ],
 )
 def test_a_citation_is_a_document_with_its_clause(text, named):
     assert citations(text) == named
+
+
+@pytest.mark.parametrize("question", ["!!!", "?" * 3_000, "loss " * 600, "Who? What? And how?"])
+def test_any_question_ends(question):
+    state = walked(question)
+    assert state.rounds
+    assert state.stopped
+
+
+def test_what_an_unverified_text_cites_is_not_followed():
+    kit = Library().kit(RuleBasedPolicy())
+
+    def search(query, seconds):
+        result = kit.search(query, seconds)
+        chunks = tuple(replace(chunk, trust_class=TrustClass.UNTRUSTED) for chunk in result.chunks)
+        return replace(result, chunks=chunks)
+
+    state = run(WorkflowState(question=LEADS_ON, limits=LIMITS), kit._replace(search=search))
+    assert [searched.why for searched in state.rounds] == ["question"]
 
 
 def test_the_rules_decide_from_the_record_as_they_did():

@@ -10,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.answer.gathering import Limits, Pick, SearchRound, gathered, in_turns, keys_of, read_gathering
+from context_engine.answer.gathering import (
+    Pick,
+    RunLimits,
+    SearchRound,
+    gathered,
+    in_turns,
+    keys_of,
+    read_gathering,
+)
 from context_engine.core.models import Decision, Status
 from context_engine.errors import AllSourcesFailed, ChatModelError, CostLimitReached, InvalidRequest
 from context_engine.jobs.trace import replayed
-from context_engine.jobs.workflow import EDGES, NODES, Kit, Search, State, Step, Stop, gathering_of, run
+from context_engine.jobs.workflow import EDGES, NODES, Kit, NextSearch, NextStep, Stop, WorkflowState, gathering_of, run
 from tests.unit.jobs.library import TEXTS, Library
 
 QUESTION = "Who signs the mandate, and when does it end?"
@@ -29,7 +37,7 @@ class RandomPolicy:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         roll = self._chance.random()
         if roll < 0.05:
             return Stop("complete")
@@ -38,7 +46,7 @@ class RandomPolicy:
         if roll < 0.1:
             raise ChatModelError("the model is down")
         query = " ".join(self._chance.choices(WORDS, k=self._chance.randint(0, 4)))
-        return Search(query, "model", self._chance.choice(["", "OPS-SOP-001"]), self._chance.randint(0, 3))
+        return NextSearch(query, "model", self._chance.choice(["", "OPS-SOP-001"]), self._chance.randint(0, 3))
 
 
 class Fixed:
@@ -46,10 +54,10 @@ class Fixed:
 
     name = "fixed"
 
-    def __init__(self, *steps: Step) -> None:
+    def __init__(self, *steps: NextStep) -> None:
         self._steps = iter(steps)
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         return next(self._steps, Stop("complete"))
 
 
@@ -58,11 +66,11 @@ class Spent:
 
     name = "spent"
 
-    def decide(self, state: State) -> Step:
+    def decide(self, state: WorkflowState) -> NextStep:
         raise CostLimitReached("spent", setting="cost_limit_request", currency="EUR", limit="1", used="1", cost="1")
 
 
-def states_of(state: State, kit: Kit) -> list[State]:
+def states_of(state: WorkflowState, kit: Kit) -> list[WorkflowState]:
     """Every state of a run, in order."""
     states, node = [state], "plan"
     while node != "end":
@@ -71,10 +79,10 @@ def states_of(state: State, kit: Kit) -> list[State]:
     return states
 
 
-def check_laws(seed: int, limits: Limits, pace: float) -> None:
+def check_laws(seed: int, limits: RunLimits, pace: float) -> None:
     library, chance = Library(), random.Random(seed)
     kit = library.kit(RandomPolicy(seed), lasts=lambda: chance.random() * pace)
-    states = states_of(State(question=QUESTION, limits=limits), kit)
+    states = states_of(WorkflowState(question=QUESTION, limits=limits), kit)
 
     for before, after in pairwise(states):
         assert after.rounds[: len(before.rounds)] == before.rounds
@@ -92,40 +100,49 @@ def check_laws(seed: int, limits: Limits, pace: float) -> None:
         assert gathering_of(replayed(again, last.results), "random", 8) == recorded
 
 
-LIMITS = st.builds(Limits, st.integers(1, 6), st.integers(0, 2), st.floats(0.1, 20.0))
+LIMITS = st.builds(RunLimits, st.integers(1, 6), st.integers(0, 2), st.floats(0.1, 20.0))
 
 
 @given(st.integers(0, 2**32), LIMITS, st.floats(0.0, 10.0))
 @settings(max_examples=20)
-def test_no_policy_exceeds_the_limits_and_replay_gives_the_same_state(seed: int, limits: Limits, pace: float) -> None:
+def test_no_policy_exceeds_the_limits_and_replay_gives_the_same_state(
+    seed: int, limits: RunLimits, pace: float
+) -> None:
     check_laws(seed, limits, pace)
 
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), LIMITS, st.floats(0.0, 10.0))
 @settings(max_examples=1000, deadline=None)
-def test_a_thousand_random_policies(seed: int, limits: Limits, pace: float) -> None:
+def test_a_thousand_random_policies(seed: int, limits: RunLimits, pace: float) -> None:
     check_laws(seed, limits, pace)
 
 
 def test_what_a_budget_leaves_ends_a_workflow():
     library = Library()
-    state = run(State(question=QUESTION, limits=Limits()), library.kit(Spent()))
+    state = run(WorkflowState(question=QUESTION, limits=RunLimits()), library.kit(Spent()))
     assert (state.stopped, len(library.asked)) == ("budget", 1)
 
 
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (Search("mandate", "model"), "nothing_new"),
-        (Search("desk", "model", hops=2), "hops"),
-        (Search(" ", "model"), "policy_failed"),
-        (Search("x" * 2_001, "model"), "policy_failed"),
+        (NextSearch("mandate", "model"), "nothing_new"),
+        (NextSearch("desk", "model", hops=2), "hops"),
+        (NextSearch(" ", "model"), "policy_failed"),
+        (NextSearch("x" * 2_001, "model"), "policy_failed"),
     ],
 )
 def test_a_decision_that_cannot_be_carried_out_ends_a_workflow(step, why):
-    state = run(State(question="mandate", limits=Limits(hops=1)), Library().kit(Fixed(step)))
+    state = run(WorkflowState(question="mandate", limits=RunLimits(hops=1)), Library().kit(Fixed(step)))
     assert (len(state.rounds), state.stopped) == (1, why)
+
+
+def test_the_first_search_is_made_however_late_it_is():
+    library = Library()
+    library.now = 99.0
+    state = run(WorkflowState(question="mandate", limits=RunLimits(deadline_s=0.5)), library.kit(Fixed()))
+    assert (library.asked, state.stopped) == ([("mandate", 0.5)], "deadline")
 
 
 def failing(kit: Kit, after: int) -> Kit:
@@ -140,14 +157,17 @@ def failing(kit: Kit, after: int) -> Kit:
 
 
 def test_the_first_search_may_fail_and_a_later_one_ends_the_workflow():
-    desk = Search("desk", "model")
+    desk = NextSearch("desk", "model")
     with pytest.raises(AllSourcesFailed):
-        run(State(question=QUESTION, limits=Limits()), failing(Library().kit(Fixed(desk)), 0))
-    state = run(State(question=QUESTION, limits=Limits()), failing(Library().kit(Fixed(desk)), 1))
+        run(WorkflowState(question=QUESTION, limits=RunLimits()), failing(Library().kit(Fixed(desk)), 0))
+    state = run(WorkflowState(question=QUESTION, limits=RunLimits()), failing(Library().kit(Fixed(desk)), 1))
     assert (len(state.rounds), len(state.results), state.stopped) == (1, 1, "search_failed")
 
 
-@pytest.mark.parametrize("limits", [Limits(rounds=0), Limits(rounds=21), Limits(hops=3), Limits(deadline_s=0.0)])
+@pytest.mark.parametrize(
+    "limits",
+    [RunLimits(rounds=0), RunLimits(rounds=21), RunLimits(hops=3), RunLimits(deadline_s=0.0)],
+)
 def test_limits_out_of_range_are_refused(limits):
     with pytest.raises(InvalidRequest, match="of a workflow must be"):
         limits.checked()
@@ -185,8 +205,8 @@ def test_a_gathered_result_is_as_good_as_its_searches():
 
 def test_the_parts_of_a_question_are_known_from_its_searches():
     state = run(
-        State(question=QUESTION, limits=Limits()),
-        Library().kit(Fixed(Search("desk signs", "part"))),
+        WorkflowState(question=QUESTION, limits=RunLimits()),
+        Library().kit(Fixed(NextSearch("desk signs", "part"))),
     )
     gathering = gathering_of(state, "fixed", 8)
     assert gathering.parts == ("desk signs",)

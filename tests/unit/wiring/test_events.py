@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from context_engine.adapters.events.outbox import OUTBOX, Outbox
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
+from context_engine.service.deployment import DeploymentEvents
 from context_engine.settings import find_config
 from context_engine.settings.environment_secrets import WEBHOOK_KEY, read_webhook_key
 from context_engine.wiring.check import check
-from context_engine.wiring.events import EventSinks, open_events
+from context_engine.wiring.events import EventSinks, open_events, waiting_events
 from context_engine.wiring.setup import Setup, load_setup
 
 EVENT = Event("e1", "answer_changed", "s1", datetime(2026, 3, 2, tzinfo=UTC), {})
@@ -57,6 +59,24 @@ def test_a_sink_that_cannot_be_opened_is_named_and_config_check_finds_it(
     report = check(find_config(tmp_path, env=env, cwd=tmp_path), env=env)
     assert any(problem in str(each) for each in report.problems)
     assert not any("is used by nothing" in notice.message for notice in report.notices if "webhook" in sinks)
+
+
+def test_a_deployment_opens_its_receivers_once_and_anew_after_a_close(tmp_path: Path) -> None:
+    events = DeploymentEvents(setup_in(tmp_path, {"file": {"path": str(tmp_path / "a.jsonl")}}), tmp_path / "d")
+    opened = events.opened()
+    assert events.opened() is opened
+    opened.send(EVENT)
+    events.close()
+    events.close()
+    assert events.opened() is not opened
+    assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
+
+
+def test_events_that_wait_are_counted(tmp_path: Path) -> None:
+    setup = setup_in(tmp_path, {})
+    assert waiting_events(setup, tmp_path / "d") == 0
+    Outbox(tmp_path / "d" / OUTBOX).put(EVENT, "{}")
+    assert waiting_events(setup, tmp_path / "d") == 1
 
 
 class Failing:

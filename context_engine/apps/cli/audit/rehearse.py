@@ -105,7 +105,7 @@ def rehearse(
         engines = stack.enter_context(_engines(opened, at, draft_dir, manifests, settings, documents, selection.domain))
         results = list(_rehearsed(opened, selection, *engines))
     if page is not None:
-        draft = [str(given) for given in (draft_dir, *manifests, settings, documents) if given is not None]
+        draft = [Path(given).name for given in (draft_dir, *manifests, settings, documents) if given is not None]
         context = opened.context
         written(page, rehearsal_page(results, draft, mask=context.setup.mask(), demo=context.demo))
     if as_json:

@@ -141,7 +141,7 @@ def _operators_context(location: ConfigLocation) -> CliContext:
 
 
 def _subscribed(context: CliContext, **about: str) -> KeptSubscription:
-    from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, new_id
+    from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, locked, new_id
     from context_engine.insight.watching import shown_now
     from context_engine.wiring.build import build_engine
 
@@ -152,7 +152,9 @@ def _subscribed(context: CliContext, **about: str) -> KeptSubscription:
         if made.document_id:
             made = made._replace(source_id=_source_of(context, engine, made))
         kept = KeptSubscription(made, shown_now(engine, principals, made))
-    keep(context.data_dir / FILE, kept)
+    file = context.data_dir / FILE
+    with locked(file):
+        keep(file, kept)
     return kept
 
 
@@ -185,12 +187,13 @@ def _source_of(context: CliContext, engine: Engine, wanted: Subscription) -> str
 
 
 def _cancel(file: Path, subscription_id: str) -> None:
-    from context_engine.insight.subscriptions import cancel, kept_subscriptions
+    from context_engine.insight.subscriptions import cancel, kept_subscriptions, locked
 
-    known = kept_subscriptions(file)
-    if subscription_id not in known:
-        raise InvalidRequest(f"there is no subscription {subscription_id!r}.{nearest(subscription_id, known)}")
-    cancel(file, subscription_id, by=os_user(), now=datetime.now(UTC))
+    with locked(file):
+        known = kept_subscriptions(file)
+        if subscription_id not in known:
+            raise InvalidRequest(f"there is no subscription {subscription_id!r}.{nearest(subscription_id, known)}")
+        cancel(file, subscription_id)
     outcome("cancelled", f"{subscription_id}: {_summary(known[subscription_id].subscription)}")
 
 

@@ -106,7 +106,14 @@ async def ask(request: Request, job_id: JobId, body: AnswerRequest) -> Response:
         jobs = OwnedJobs(deployment, caller)
         asked = body.model_copy(update={"domain": body.domain or jobs.memory(job_id).domain})
         search = asked_request(deployment, asked, caller.principal, _CALLER, request_id)
-        answer = jobs.ask(job_id, search, use_model=body.use_model, policy=body.unsupported)
+        answer = jobs.ask(
+            job_id,
+            search,
+            use_model=body.use_model,
+            policy=body.unsupported,
+            workflow=body.workflow,
+            rounds=body.rounds,
+        )
         return response_of(answer, demo=deployment.demo)
 
     return await service_of(request).json(request, work)
@@ -137,4 +144,4 @@ async def _with_jobs(request: Request, work: Callable[[OwnedJobs], BaseModel]) -
 def _state(request: Request, jobs: OwnedJobs, job_id: str) -> JobState:
     job = job_out(jobs.memory(job_id))
     state = service_of(request).jobs.state(job_id)
-    return JobState(job=job, running=state.running, problem=state.problem)
+    return JobState(job=job, running=state.running or jobs.is_running(job_id), problem=state.problem)

@@ -20,6 +20,7 @@ from tests.unit.service.small_bank import CLERK, QUESTION
 
 T = TypeVar("T")
 NAMES = ["search", "answer", "fetch", "explain", "domains", "feedback", "job_start", "job_add", "job_show"]
+WRITING = {"feedback", "job_start", "job_add"}
 
 
 def with_client(bank: Deployment, era: str, use: Callable[[Client], Awaitable[T]], who: Principal = CLERK) -> T:
@@ -46,8 +47,8 @@ def test_tools_tell_what_they_are(bank: Deployment, era: str) -> None:
     for tool in tools:
         assert tool.description
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (tool.name not in {"feedback", "job_start", "job_add"})
-        assert tool.annotations.idempotent_hint is (tool.name not in {"job_start", "job_add"})
+        assert tool.annotations.read_only_hint is (tool.name not in WRITING)
+        assert tool.annotations.idempotent_hint is (tool.name not in WRITING - {"feedback"})
         assert tool.annotations.open_world_hint is False
         assert tool.annotations.destructive_hint is False
         assert tool.output_schema is not None

@@ -127,6 +127,11 @@ def test_calls_left_to_a_server_are_shown_by_its_host_alone(client: TestClient) 
     assert values["connection_budget_left", ("kb.bank.example",)] == 60 - 5
 
 
+def test_events_that_wait_are_counted(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "waiting_events", lambda _setup, _data_dir: 4)
+    assert read(client)["events_waiting", ()] == 4
+
+
 def test_records_that_wait_or_were_lost_are_counted(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "pending_records", lambda: 3)
     monkeypatch.setattr(metrics_module, "lost_records", lambda: 2)
@@ -177,3 +182,19 @@ def test_a_search_takes_a_slot_of_its_domain_on_every_road(
     answer = client.post(road, json=ROADS[road], headers=headers)
     assert answer.status_code == 200, answer.text
     assert domains == ["ORM"]
+
+
+def test_the_metrics_of_workers_stand_beside_each_other() -> None:
+    shared = metrics_module.MetricsOfWorkers()
+    one, two = (metrics_module.WorkerReports(number, shared) for number in (1, 2))
+    counted = '# HELP asked_total Asked.\n# TYPE asked_total counter\nasked_total{route="/a"} %d\n'
+    assert one.text((counted % 3).encode()).decode().splitlines()[-1] == 'asked_total{route="/a",worker="1"} 3.0'
+    lines = two.text((counted % 5).encode()).decode().splitlines()
+    assert lines == [
+        "# HELP asked_total Asked.",
+        "# TYPE asked_total counter",
+        'asked_total{route="/a",worker="1"} 3.0',
+        'asked_total{route="/a",worker="2"} 5.0',
+    ]
+    shared.drop(1)
+    assert 'worker="1"' not in two.text((counted % 6).encode()).decode()

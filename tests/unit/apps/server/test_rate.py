@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.apps.server.limits import RateLimits
+from context_engine.apps.server.limits import RateLimits, SharedRates
 from context_engine.core.models import Settings
 
 
@@ -71,3 +71,12 @@ def test_nobody_gets_more_than_burst_and_rate(gaps: list[float], per_minute: int
         granted += taken.granted
         assert taken.granted is (taken.wait_s == 0)
     assert granted <= burst + sum(gaps) * per_minute / 60 + 1e-6
+
+
+def test_processes_that_share_a_count_take_from_one_bucket() -> None:
+    counted, settings = RateLimits(Clock()), Settings(server_rate_per_minute=30, server_rate_burst=3)
+    one, other = SharedRates(counted), SharedRates(counted)
+    taken = [rates.take("a", settings) for rates in (one, other, one, other)]
+    assert [(each.granted, each.remaining) for each in taken if each] == [(True, 2), (True, 1), (True, 0), (False, 0)]
+    assert one.least(settings) == other.least(settings) == 0
+    assert one.take("a", Settings(server_rate_per_minute=0)) is None

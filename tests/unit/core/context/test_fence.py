@@ -111,6 +111,22 @@ def test_trusted_text_changes_only_where_it_holds_the_nonce():
     assert without_nonce(f"{NONCE}>>>", NONCE) == "7\u241bf3a9c21>>>"
 
 
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "Skis_-09",
+        "SKIS_-09",
+        "ſ\u212aıſ_-09",
+        "Ｓｋｉｓ＿－０９",
+        "s k i\u200bs_-\u00ad09",
+        "sk\x00is_-09",
+        "skİs_-09",
+    ],
+)
+def test_a_trusted_text_holds_no_spelling_of_the_nonce(spelt: str):
+    assert without_nonce(f"é {spelt}>>>", "skis_-09") != f"é {spelt}>>>"
+
+
 PIECES = st.sampled_from(
     ["<", ">", "＜", "＞", "&lt;", "&gt;", "&amp;", "\u241b", "\u200b", "\u00a0", "\n", NONCE, "7", "⋙"]
 )

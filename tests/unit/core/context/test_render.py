@@ -7,7 +7,7 @@ import pytest
 
 from context_engine.core.context.fence import parse_fences
 from context_engine.core.context.passage import joined, passage_of
-from context_engine.core.context.render import attributions, one_line, render
+from context_engine.core.context.render import attributions, below_heading, headed, one_line
 from context_engine.core.models import Classification, Member, SourceType, TrustClass
 
 NONCE = "7f3a9c21"
@@ -17,7 +17,8 @@ NONCE = "7f3a9c21"
 def shown(ranked: Callable) -> Callable:
     def show(content: str = "A loss above USD 10,000 is reported.", form: str = "markdown", **given) -> list[str]:
         (block,) = joined([passage_of(ranked(1, content, **given))])
-        return render(block, f"[1] {attributions([block], NONCE)[0]}", form, NONCE).split("\n")
+        heading = f"[1] {attributions([block], NONCE)[0]}"
+        return headed(heading, below_heading(block, form, NONCE), form).split("\n")
 
     return show
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.context import ApproxTokenCounter
+from context_engine.core.context.tokens import _percent
 from context_engine.core.protocols import TokenCounter
 
 count = ApproxTokenCounter().count
@@ -92,3 +93,13 @@ def test_a_long_run_without_white_space_is_not_remembered():
     run = "q" * 5000
     assert count(run) == 500
     assert run not in tokens._percents
+
+
+@given(
+    st.lists(st.sampled_from(["\n", " ", "  ", "\t", "\r", "\u2028", "a", "Word", "12345", "中", "...", "A" * 40])).map(
+        "".join
+    )
+)
+def test_a_text_counts_the_same_by_lines_as_in_one(text: str):
+    whole = max(1, -(-_percent(text) // 100)) if text else 0
+    assert count(text) == count(text) == whole
