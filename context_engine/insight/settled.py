@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from context_engine.errors import ConfigError
 from context_engine.service.appending import append_line
+from context_engine.service.judgements import FOLDER
 
-FILE: Final = "settled-conflicts.jsonl"
-"""Name of the file in the data folder."""
+FILE: Final = f"{FOLDER}/settled-conflicts.jsonl"
+"""The file in the data folder; a backup takes it with the judgements of readers."""
 
 
 class Settled(NamedTuple):

@@ -19,8 +19,9 @@ from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 from context_engine.insight.rehearsal import AnswerText, ShownAnswer
 from context_engine.service.appending import append_line
+from context_engine.settings.data_dir import SUBSCRIPTIONS
 
-FILE: Final = "subscriptions.jsonl"
+FILE: Final = SUBSCRIPTIONS
 """Name of the file in the data folder."""
 
 

@@ -37,6 +37,8 @@ ID_FILE: Final = ".context-engine-id"
 RECORD: Final = "configuration.json"
 JOBS: Final = "jobs"
 """The folder of the jobs below a data folder."""
+SUBSCRIPTIONS: Final = "subscriptions.jsonl"
+"""The file of the subscriptions in a data folder."""
 
 _ID_TEXT: Final = "# This id finds the knowledge base of these manifests again when their folder is moved.\n"
 _MOST_NAME: Final = 40

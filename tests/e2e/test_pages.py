@@ -24,6 +24,7 @@ PAGES = (
     "/?domain=NPA&q=how+do+I+bake+bread",
     DOCUMENT,
     "/documents/NPA/npa_sops/NONE",
+    "/jobs",
 )
 
 
@@ -148,3 +149,18 @@ def test_axe_finds_nothing(site: Site, look: dict[str, object]) -> None:
             page.evaluate("document.querySelectorAll('main details').forEach(details => { details.open = true; })")
             assert accessibility_problems(page) == []
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{address} scrolls sideways"
+
+
+@pytest.mark.parametrize("look", [{}, {"viewport": PHONE}], ids=["desktop", "phone"])
+def test_a_job_is_started_and_gets_a_constraint(site: Site, look: dict[str, object]) -> None:
+    with site.page(bypass_csp=True, **look) as page:
+        page.goto("/jobs")
+        page.get_by_label("New job").fill("Review of the facility agreements")
+        page.get_by_label("Domain").select_option("NPA")
+        page.get_by_role("button", name="Start").click()
+        assert page.locator("h1").inner_text() == "Review of the facility agreements"
+        page.get_by_label("New constraint").fill("Amounts in USD.")
+        page.locator("section", has=page.get_by_role("heading", name="Constraints")).get_by_role("button").click()
+        assert page.locator("#constraints + ul").inner_text() == "Amounts in USD."
+        assert accessibility_problems(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from context_engine import __version__
 from context_engine.apps.server import mcp, metrics, quality
@@ -45,6 +46,7 @@ FORMS: Final[Mapping[str, ProblemForm]] = {
 BESIDE: Final[tuple[Beside, ...]] = (mcp.tools, metrics.reporting, quality.watching)
 """Context managers that run for the lifetime of the app."""
 
+_METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
 
 
@@ -121,8 +123,19 @@ def _as_ours(request: Request, error: Exception) -> Exception:
         return HttpProblem("invalid_request", f"{count} invalid: {', '.join(names)}", fields=fields)
     if isinstance(error, HTTPException):
         code = _OF_STATUS.get(error.status_code, "http_error")
-        return HttpProblem(code, _http_detail(request, error), headers=error.headers)
+        headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+        return HttpProblem(code, _http_detail(request, error), headers=headers)
     return error
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods of an address: each of its routes has one."""
+    routes = request.app.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    allowed = (
+        method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    )
+    return ", ".join(allowed)
 
 
 def _http_detail(request: Request, error: HTTPException) -> str:

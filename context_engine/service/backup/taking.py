@@ -25,8 +25,8 @@ from context_engine.service.backup.archive import (
     write_archive,
 )
 from context_engine.service.backup.configuration import HOLDS_KEY, configuration_files, holds_secret
-from context_engine.service.judgements import FILES as JUDGEMENT_FILES
-from context_engine.settings.data_dir import JOBS
+from context_engine.service.judgements import FOLDER as JUDGEMENTS
+from context_engine.settings.data_dir import JOBS, SUBSCRIPTIONS
 from context_engine.settings.sqlite_copy import copy_database
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import ledger_place, open_ledger
@@ -98,7 +98,7 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
         InvalidRequest: there is neither a base nor a ledger.
     """
     files: list[tuple[str, Path]] = []
-    left_out = [_KEYS, *_jobs(data_dir), *_elsewhere(setup)]
+    left_out = [_KEYS, *_jobs(data_dir), *_subscriptions(data_dir), *_elsewhere(setup)]
     base = _base(data_dir, folder, files)
     ledger = _ledger(setup, data_dir, folder, files, clock)
     if isinstance(ledger, LeftOutPart):
@@ -109,9 +109,9 @@ def _snapshots(setup: Setup, data_dir: Path, folder: Path, clock: Clock) -> Arch
             f"there is neither a base nor a ledger in {data_dir}: name their folder with --data-dir{elsewhere}"
         )
     _tokens(data_dir, folder, files)
-    for judged in JUDGEMENT_FILES:
-        if (data_dir / judged).is_file():
-            files.append((judged.as_posix(), _copied(data_dir / judged, folder / judged)))
+    for judged in sorted((data_dir / JUDGEMENTS).glob("*.jsonl")):
+        name = f"{JUDGEMENTS}/{judged.name}"
+        files.append((name, _copied(judged, folder / name)))
     for name, file in configuration_files(setup.config.paths):
         if holds_secret(file):
             left_out.append(LeftOutPart(name=name, reason=HOLDS_KEY))
@@ -179,6 +179,12 @@ def _jobs(data_dir: Path) -> Iterator[LeftOutPart]:
     """Yield the jobs, if there are any."""
     if (data_dir / JOBS).is_dir():
         yield LeftOutPart(name="jobs", reason="a deleted job would come back with them: 'job export ID' keeps a memory")
+
+
+def _subscriptions(data_dir: Path) -> Iterator[LeftOutPart]:
+    """Yield the subscriptions, if there are any."""
+    if (data_dir / SUBSCRIPTIONS).is_file():
+        yield LeftOutPart(name=SUBSCRIPTIONS, reason="they compare with the base of their last look: subscribe again")
 
 
 def _elsewhere(setup: Setup) -> Iterator[LeftOutPart]:

@@ -38,7 +38,7 @@ def history(texts: list[str], rules: list[str]) -> list[JobEvent]:
 
 
 @given(texts=st.lists(WORDS, min_size=1, max_size=4), rules=st.lists(WORDS, max_size=15))
-@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_any_history_fits_with_every_constraint_and_the_same_bytes(texts, rules):
     events = history(texts, rules)
     memory = memory_of(events)

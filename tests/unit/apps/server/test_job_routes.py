@@ -70,6 +70,7 @@ def test_a_job_runs_in_the_background_and_keeps_its_findings(client):
     assert len(client.get(f"/api/v1/jobs/{job_id}").json()["job"]["findings"]) == 3
 
 
+@pytest.mark.slow
 def test_somebody_elses_job_is_not_there(client):
     job_id = started(client)
     chair, auditor = as_(CHAIR), as_(AUDITOR)
@@ -86,6 +87,7 @@ def test_somebody_elses_job_is_not_there(client):
     assert client.get("/api/v1/jobs", headers=chair).json()["jobs"] == []
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_begin_is_refused_at_once(client):
     empty = sent(client, "", {"title": "Empty"})["job_id"]
     for job_id, body, word in ((empty, {"question": LIMIT}, "no documents"), (started(client), {}, "no stage is open")):
@@ -107,3 +109,9 @@ def test_a_closed_job_is_read_only_and_a_deleted_one_gone(client):
     assert client.post(f"/api/v1/jobs/{job_id}/notes", json={"kind": "risk", "text": "Late."}).status_code == 422
     assert client.delete(f"/api/v1/jobs/{job_id}").json() == {"job_id": job_id, "deleted": True}
     assert client.get(f"/api/v1/jobs/{job_id}").status_code == 404
+
+
+def test_a_method_that_an_address_lacks_is_refused_with_those_that_it_has(client):
+    answer = client.options("/api/v1/jobs")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert client.put("/api/v1/jobs/job-x").headers["allow"] == "DELETE, GET"

@@ -18,6 +18,7 @@ from context_engine.service.deployment import LiveDeployment
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CHAIR, CLERK, Tokens, as_, small_bank
 
+pytestmark = pytest.mark.slow
 LIMIT = "What is the facility limit?"
 TEXT = "# Agreement\n\nThe facility limit is USD 5 million.\n"
 
