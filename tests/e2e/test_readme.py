@@ -26,6 +26,7 @@ OTHERWISE_TESTED = {
     "pages.md",
     "pages-review.md",
     "postgres.md",
+    "quality.md",
     "rag-api.md",
     "service.md",
     "tuning.md",

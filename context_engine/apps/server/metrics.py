@@ -215,12 +215,17 @@ class WorkerReports:
     """Reports the metrics of one worker to all, and returns those of all.
 
     Args:
-        number: of this worker.
+        number: of this worker; 1 for the first.
         shared: where every worker reports.
     """
 
     def __init__(self, number: int, shared: MetricsOfWorkers) -> None:
         self._number, self._shared = number, shared
+
+    @property
+    def of_first(self) -> bool:
+        """Whether this is the worker that does what one of them shall do."""
+        return self._number == 1
 
     def text(self, own: bytes) -> bytes:
         """Return the metrics of all workers, with a label `worker`; those of others are some seconds old."""

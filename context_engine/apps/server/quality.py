@@ -106,7 +106,10 @@ class QualityCheck:
 
 @asynccontextmanager
 async def watching(service: Service) -> AsyncIterator[None]:
-    """Look at the new records every `quality_check_s` while the context is open."""
+    """Look at the new records every `quality_check_s` while the context is open; of several workers the first does."""
+    if service.reports is not None and not service.reports.of_first:
+        yield
+        return
     task = asyncio.create_task(_watch(service))
     try:
         yield

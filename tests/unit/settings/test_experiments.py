@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +72,14 @@ def test_an_arm_sets_what_a_search_may_have_its_own_value_of(arm: dict[str, Any]
     with pytest.raises(ConfigError) as refused:
         Experiments({"deep": Experiment(domain="NPA", b=arm)}, "f")
     assert problem in str(refused.value)
+
+
+def test_the_example_of_the_guide_can_be_used() -> None:
+    guide = Path(__file__).resolve().parents[3] / "docs/guides/quality.md"
+    written = guide.read_text("utf-8").partition("<!-- experiments -->\n```json\n")[2].partition("```")[0]
+    declared = SettingsResolver(files=config_layer(json.loads(written), "f", file="f"))
+    declared.check_experiments()
+    assert declared.base().values.experiments["deep"].b == {"rerank_by": "deep"}
 
 
 def test_a_domain_has_one_experiment() -> None:
