@@ -117,7 +117,7 @@ def test_what_cannot_be_used_is_said_on_the_form(client):
 def test_a_search_is_rebuilt_from_its_record_for_its_owner_and_operators(client, bank):
     html = get(client, "/", **ASKED).text
     path = f"/searches/{search_id(html)}"
-    bank.kept.forget()
+    bank.kept._packed.forget()
 
     for principal in (CLERK, AUDITOR):
         again = client.get(path, headers=as_(principal))
@@ -146,7 +146,7 @@ def test_a_recorded_search_shows_no_text_that_its_asker_may_not_read_today(clien
     question = "To whom does the board want each loss event reported?"
     path = f"/searches/{search_id(get(client, '/', CHAIR, domain='ORM', q=question).text)}"
     assert SECRET in get(client, path, CHAIR).text
-    bank.kept.forget()
+    bank.kept._packed.forget()
     demoted = Authenticated(principal=replace(CHAIR, roles=frozenset()))
     monkeypatch.setitem(Tokens.known, "chair", demoted)
     answer = get(client, path, CHAIR)
