@@ -30,7 +30,9 @@ _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
-_CLAUSE: Final = re.compile(rf"(?!{_LABEL_ENDS})[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE)
+_CLAUSE: Final = re.compile(
+    rf"(?!{_LABEL_ENDS})[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE
+)
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)

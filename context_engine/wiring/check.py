@@ -219,7 +219,10 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
 
 def _of_experiments(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield experiments whose settings cannot be used, and those of a domain that is not registered."""
-    base = resolver.base()
+    try:
+        base = resolver.base()
+    except ConfigError:  # a problem of each domain
+        return
     try:
         resolver.check_experiments()
     except ConfigError as error:

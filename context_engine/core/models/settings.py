@@ -346,26 +346,19 @@ def group_of(key: str) -> str:
     return _GROUP_OF[key]
 
 
+_SAME_FOR_ALL: Final = "is the same for all callers"
 _LIFETIMES: Final = {
     "search": "is a setting of each search",
     "index": "takes effect when documents are ingested, not at a search",
     "limits": "is a limit for all searches",
     "models": "is the same for all searches of an engine",
-    "answers": "is the same for all callers",
-    "cost": "is the same for all callers",
-    "privacy": "is the same for all callers",
-    "audit": "is the same for all callers",
-    "events": "is the same for all callers",
-    "quality": "is the same for all callers",
-    "cache": "is the same for all callers",
-    "telemetry": "is the same for all callers",
     "server": "is a setting of the service",
 }
 
 
 def lifetime(key: str) -> str:
     """Return the scope of a key of `Settings` as a clause for messages: "is the same for all callers"."""
-    return _LIFETIMES[group_of(key)]
+    return _LIFETIMES.get(group_of(key), _SAME_FOR_ALL)
 
 
 class EffectiveSettings(BaseModel):
