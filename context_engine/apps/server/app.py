@@ -123,19 +123,19 @@ def _as_ours(request: Request, error: Exception) -> Exception:
         return HttpProblem("invalid_request", f"{count} invalid: {', '.join(names)}", fields=fields)
     if isinstance(error, HTTPException):
         code = _OF_STATUS.get(error.status_code, "http_error")
-        headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+        headers = error.headers if error.status_code != 405 else _allowed(request) or error.headers
         return HttpProblem(code, _http_detail(request, error), headers=headers)
     return error
 
 
-def _allowed(request: Request) -> str:
-    """Return the methods of an address: each of its routes has one."""
-    routes = request.app.routes
+def _allowed(request: Request) -> dict[str, str] | None:
+    """Return the methods of an address, each of whose routes has one; None if its route takes all and refused this."""
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
-    allowed = (
+    routes = request.app.routes
+    allowed = [
         method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes)
-    )
-    return ", ".join(allowed)
+    ]
+    return None if len(allowed) == len(_METHODS) else {"Allow": ", ".join(allowed)}
 
 
 def _http_detail(request: Request, error: HTTPException) -> str:

@@ -251,3 +251,9 @@ def test_a_sentence_is_not_shown_again_above_another(passage) -> None:
     first = "The Head of Testing shall set the test schedule for the contingency plan."
     shown = texts("Who sets the test schedule for the contingency plan?", passage(f"{first} It is the Head's duty."))
     assert shown == [first]
+
+
+def test_the_label_before_a_role_says_what_it_does(passage) -> None:
+    record = passage("Harbour Note: product; approving body: Branch Product Committee; keeper: the Head of Vaults")
+    other = passage("The Vault Office shall sort every product within three days.")
+    assert texts("Who approves a product?", record, other)[0] == record.text

@@ -158,7 +158,7 @@ def test_no_text_is_a_cursor(bank: Deployment, text: str) -> None:
 
 def test_the_parts_of_an_answer_that_is_forgotten_are_gone(bank: Deployment) -> None:
     cursor = ask(bank, max_tokens=300).part.cursor
-    bank.kept.forget()
+    bank.kept._packed.forget()
     with pytest.raises(CursorExpired):
         ask(bank, cursor=cursor)
 
