@@ -303,6 +303,7 @@ def reported(bank: Deployment) -> Iterator[KeptReports]:
     (base / FILE).unlink()
 
 
+@pytest.mark.wording
 def test_the_operators_page_has_the_last_ingests(client, reported):
     html = get(client, "/admin").text
     for part in ("2026-03-02 10:00:00 UTC", "by pseudonym-47", "old.bin", "&lt;b&gt;a&lt;/b&gt; lost a list"):
@@ -311,6 +312,7 @@ def test_the_operators_page_has_the_last_ingests(client, reported):
     assert problems(html) == []
 
 
+@pytest.mark.wording
 def test_a_document_has_what_its_ingest_said_and_of_a_file_with_several_for_operators_alone(client, bank, reported):
     def page(name: str, who: Principal) -> str:
         found = searched(bank, AUDITOR, "report an event without a loss").chunks
