@@ -51,7 +51,7 @@ USUAL: Final = ChartRule()
 """One false alarm of a figure in 50,000 outcomes."""
 
 
-class Outcome(NamedTuple):
+class QualityOutcome(NamedTuple):
     """One outcome of a stream.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Cusum:
     first_id: str = ""
     count: Count = field(default_factory=Count)
 
-    def add(self, outcome: Outcome, assumed: float, most: float) -> None:
+    def add(self, outcome: QualityOutcome, assumed: float, most: float) -> None:
         step = outcome.bad * log(self.ratio) - log(1 - assumed + self.ratio * assumed)
         value = self.value + step
         if value <= 0.0:
@@ -206,7 +206,7 @@ class QualityChart:
         """Whether an excursion is going on."""
         return self._alarming is not None
 
-    def add(self, outcome: Outcome) -> Excursion | None:
+    def add(self, outcome: QualityOutcome) -> Excursion | None:
         """Add an outcome; return the excursion if it alarms, once for each."""
         weekday, bad = datetime.fromisoformat(outcome.time).weekday(), int(outcome.bad)
         day = outcome.time[:10]
@@ -224,7 +224,7 @@ class QualityChart:
             return None
         return self._settled(outcome)
 
-    def _settled(self, outcome: Outcome) -> Excursion | None:
+    def _settled(self, outcome: QualityOutcome) -> Excursion | None:
         """Alarm, or let what has proved quiet join the past."""
         highest = max(self._charts, key=lambda chart: chart.value)
         if highest.value >= self.rule.height:
@@ -244,7 +244,7 @@ class QualityChart:
             self._waiting = _Past()
         return None
 
-    def _follow(self, outcome: Outcome, alarming: _Cusum) -> None:
+    def _follow(self, outcome: QualityOutcome, alarming: _Cusum) -> None:
         """Continue an excursion; it ends when its chart is back at zero, and all begin anew."""
         last = self.excursions[-1]
         stays = self._waiting.all.total >= self.past.total
@@ -258,7 +258,7 @@ class QualityChart:
         self._charts = [_Cusum(ratio) for ratio in SHIFTS]
 
 
-def charted(outcomes: Iterable[Outcome], rule: ChartRule = USUAL) -> QualityChart:
+def charted(outcomes: Iterable[QualityOutcome], rule: ChartRule = USUAL) -> QualityChart:
     """Return the chart of outcomes in order of time."""
     chart = QualityChart(rule)
     for outcome in outcomes:

@@ -14,7 +14,15 @@ from context_engine.audit.record.exact import Unreadable, read_json
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Event, QualitySettings, utc_text
 from context_engine.errors import LedgerCorrupt
-from context_engine.insight.quality import ChartRule, Count, Excursion, Outcome, QualityChart, charted, mean_delay
+from context_engine.insight.quality import (
+    ChartRule,
+    Count,
+    Excursion,
+    QualityChart,
+    QualityOutcome,
+    charted,
+    mean_delay,
+)
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
@@ -198,7 +206,7 @@ class QualityWatch:
         with self._lock:
             for figure, bad in outcomes_of(entry):
                 chart = self._charts.setdefault((domain, figure), QualityChart(self.rule))
-                chart.add(Outcome(str(entry["time"]), record_id, bad))
+                chart.add(QualityOutcome(str(entry["time"]), record_id, bad))
 
 
 def _entry(data: bytes, ledger: Ledger) -> Mapping[str, Any] | None:
@@ -213,11 +221,11 @@ def _entry(data: bytes, ledger: Ledger) -> Mapping[str, Any] | None:
         return None
 
 
-def _judged(thumbs: Iterable[Mapping[str, Any]], since: str) -> dict[str, list[Outcome]]:
-    judged: dict[str, list[Outcome]] = {}
+def _judged(thumbs: Iterable[Mapping[str, Any]], since: str) -> dict[str, list[QualityOutcome]]:
+    judged: dict[str, list[QualityOutcome]] = {}
     for row in sorted(thumbs, key=lambda row: str(row.get("at", ""))):
         if str(row.get("at", "")) >= since:
-            outcome = Outcome(str(row["at"]), str(row.get("search_id", "")), not row.get("grade"))
+            outcome = QualityOutcome(str(row["at"]), str(row.get("search_id", "")), not row.get("grade"))
             judged.setdefault(str(row.get("domain")), []).append(outcome)
     return judged
 

@@ -49,16 +49,16 @@ class RehearsedAnswer(NamedTuple):
     gained: tuple[AnswerText, ...]
 
 
-class ShownAnswer(NamedTuple):
+class AnswerState(NamedTuple):
     """What an answer showed: its decision, and its texts in their order."""
 
     decision: str
     texts: tuple[AnswerText, ...]
 
 
-def shown_answer(result: SearchResult) -> ShownAnswer:
+def shown_answer(result: SearchResult) -> AnswerState:
     """Return what a result shows."""
-    return ShownAnswer(
+    return AnswerState(
         str(result.decision), tuple(answer_text(chunk.source_id, chunk.chunk) for chunk in result.chunks)
     )
 
@@ -77,7 +77,7 @@ def rehearsed(today: SearchResult, draft: SearchResult) -> RehearsedAnswer:
     return answer
 
 
-def compared(today: ShownAnswer, draft: ShownAnswer) -> RehearsedAnswer:
+def compared(today: AnswerState, draft: AnswerState) -> RehearsedAnswer:
     """Compare what two answers show, which does not tell their scores."""
     words, words_planned = [text.sha256 for text in today.texts], [text.sha256 for text in draft.texts]
     lost = tuple(text for text in today.texts if text.sha256 not in words_planned)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError
-from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.insight.rehearsal import AnswerState, AnswerText
 from context_engine.service.appending import append_line
 from context_engine.settings.data_dir import SUBSCRIPTIONS
 
@@ -63,7 +63,7 @@ class KeptSubscription(NamedTuple):
     """
 
     subscription: Subscription
-    shown: ShownAnswer
+    shown: AnswerState
     changes: int = 0
     event: Event | None = None
     delivered: bool = True
@@ -156,7 +156,7 @@ def _kept(row: Mapping[str, Any]) -> KeptSubscription:
     event = row["event"]
     return KeptSubscription(
         Subscription(*(str(row[name]) for name in Subscription._fields)),
-        ShownAnswer(str(row["decision"]), tuple(AnswerText(**text) for text in row["texts"])),
+        AnswerState(str(row["decision"]), tuple(AnswerText(**text) for text in row["texts"])),
         int(row["changes"]),
         None if event is None else Event(**{**event, "time": datetime.fromisoformat(event["time"])}),
         bool(row["delivered"]),

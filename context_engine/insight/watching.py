@@ -18,7 +18,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import NOBODY, Event, FetchRequest, Principal, SearchRequest, Status
 from context_engine.core.policy.validity import in_force, superseded
 from context_engine.errors import AuditError, ConfigError, ContextEngineError, InvalidRequest, SourceUnavailable
-from context_engine.insight.rehearsal import AnswerChange, AnswerText, ShownAnswer, answer_text, compared, shown_answer
+from context_engine.insight.rehearsal import AnswerChange, AnswerState, AnswerText, answer_text, compared, shown_answer
 from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, kept_subscriptions, locked
 from context_engine.settings.principals import Principals
 from context_engine.wiring.audit import open_ledger
@@ -78,7 +78,7 @@ def look_at_all(setup: Setup, data_dir: Path, sources: Collection[str] | None = 
         return [watch.look(kept) for kept in touched]
 
 
-def shown_now(engine: Engine, principals: Principals, subscription: Subscription) -> ShownAnswer:
+def shown_now(engine: Engine, principals: Principals, subscription: Subscription) -> AnswerState:
     """Return what a subscription shows now, with the rights that its principal has now.
 
     Raises:
@@ -94,7 +94,7 @@ def shown_now(engine: Engine, principals: Principals, subscription: Subscription
     replaced = superseded(held, today=True)
     current = [chunk for index, (_, chunk) in enumerate(held) if index not in replaced]
     current.sort(key=lambda chunk: (chunk.document_version or "", chunk.position or 0, chunk.chunk_id))
-    return ShownAnswer("", tuple(answer_text(subscription.source_id, chunk) for chunk in current))
+    return AnswerState("", tuple(answer_text(subscription.source_id, chunk) for chunk in current))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Watch:
     """
 
     file: Path
-    shown: Callable[[Subscription], ShownAnswer]
+    shown: Callable[[Subscription], AnswerState]
     showing: ShowingRecords
     send: Callable[[Event], None]
 
@@ -140,7 +140,7 @@ class Watch:
         return delivered
 
 
-def event_of(kept: KeptSubscription, shown: ShownAnswer, showing: ShowingRecords, now: datetime) -> Event | None:
+def event_of(kept: KeptSubscription, shown: AnswerState, showing: ShowingRecords, now: datetime) -> Event | None:
     """Return the event of the change since the last look; None if the same is shown.
 
     Its id is that of the subscription with the number of the change.
@@ -164,7 +164,7 @@ def event_of(kept: KeptSubscription, shown: ShownAnswer, showing: ShowingRecords
     )
 
 
-def _of_question(before: ShownAnswer, after: ShownAnswer) -> dict[str, Any] | None:
+def _of_question(before: AnswerState, after: AnswerState) -> dict[str, Any] | None:
     answer = compared(before, after)
     if answer.change is AnswerChange.SAME:
         return None
@@ -176,7 +176,7 @@ def _of_question(before: ShownAnswer, after: ShownAnswer) -> dict[str, Any] | No
     }
 
 
-def _of_document(kept: KeptSubscription, shown: ShownAnswer, showing: ShowingRecords) -> dict[str, Any] | None:
+def _of_document(kept: KeptSubscription, shown: AnswerState, showing: ShowingRecords) -> dict[str, Any] | None:
     before, after = kept.shown.texts, shown.texts
     blocks = SequenceMatcher(None, [text.sha256 for text in before], [text.sha256 for text in after], autojunk=False)
     added, removed, changed = list[AnswerText](), list[AnswerText](), list[tuple[AnswerText, AnswerText]]()
@@ -218,7 +218,7 @@ def _principal(principals: Principals, name: str) -> Principal:
     return principals.named[name]
 
 
-def _asked(engine: Engine, subscription: Subscription, principal: Principal) -> ShownAnswer:
+def _asked(engine: Engine, subscription: Subscription, principal: Principal) -> AnswerState:
     persona = subscription.persona or None
     request = SearchRequest(query=subscription.query, domain=subscription.domain, persona=persona, principal=principal)
     result = engine.search(request)

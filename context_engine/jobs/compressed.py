@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import InvalidRequest
-from context_engine.jobs.memory import Finding, JobMemory, Stage, counted
+from context_engine.jobs.memory import JobFinding, JobMemory, Stage, counted
 
 MEMORY_TOKENS: Final = 2_000
 """A compressed memory has fewer tokens than this."""
@@ -126,13 +126,13 @@ def _head(memory: JobMemory, counter: TokenCounter) -> list[str]:
     return lines
 
 
-def _by_priority(memory: JobMemory) -> list[Finding]:
+def _by_priority(memory: JobMemory) -> list[JobFinding]:
     """Return the findings: those added by hand, then those of the newest stage; within each the newest first."""
     ranked = sorted(enumerate(memory.findings), key=lambda pair: (pair[1].stage != 0, -pair[1].stage, -pair[0]))
     return [finding for _, finding in ranked]
 
 
-def _finding(finding: Finding, counter: TokenCounter) -> str:
+def _finding(finding: JobFinding, counter: TokenCounter) -> str:
     cited = finding.citation
     place = "" if cited is None else " ".join(filter(None, (cited.document_id or cited.title, cited.section)))
     end = f" ({_short(place, counter, _PLACE_TOKENS)})" if place else ""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from context_engine.answer.cost import money_text
 from context_engine.core.models import utc_text
-from context_engine.jobs.memory import Finding, JobMemory, Stage
+from context_engine.jobs.memory import JobFinding, JobMemory, Stage
 from context_engine.service.contract.rag import Answered, Asked, Flag, Name
 
 SCHEMA_VERSION: Final = 1
@@ -68,7 +68,7 @@ class JobCost(Answered):
     currency: str
 
 
-class FindingOut(Answered):
+class JobFindingOut(Answered):
     """A statement with the words that it rests on."""
 
     id: str
@@ -105,7 +105,7 @@ class JobOut(Answered):
     closed_at: str | None
     quality: JobQuality
     cost: JobCost
-    findings: tuple[FindingOut, ...]
+    findings: tuple[JobFindingOut, ...]
 
 
 class JobLine(Answered):
@@ -268,10 +268,10 @@ def _cost(memory: JobMemory) -> JobCost:
     return JobCost(amount=money_text(memory.cost), currency=memory.currency)
 
 
-def _finding(finding: Finding) -> FindingOut:
+def _finding(finding: JobFinding) -> JobFindingOut:
     cited = finding.citation
     place = dict.fromkeys(_PLACE) if cited is None else {name: getattr(cited, name) for name in _PLACE}
-    return FindingOut(id=finding.id, text=finding.text, stage=finding.stage, **place)
+    return JobFindingOut(id=finding.id, text=finding.text, stage=finding.stage, **place)
 
 
-_PLACE: Final = tuple(name for name in FindingOut.model_fields if name not in ("id", "text", "stage"))
+_PLACE: Final = tuple(name for name in JobFindingOut.model_fields if name not in ("id", "text", "stage"))

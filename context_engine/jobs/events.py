@@ -12,7 +12,7 @@ from pydantic import Field
 
 from context_engine.answer.cost import total
 from context_engine.errors import StoreCorrupt
-from context_engine.jobs.memory import Finding, FindingCitation, JobMemory, Note, Quality, Remembered, Stage
+from context_engine.jobs.memory import FindingCitation, JobFinding, JobMemory, JobNote, Quality, Remembered, Stage
 
 _ID_DIGITS: Final = 10
 
@@ -76,7 +76,7 @@ class QuestionAnswered(Remembered):
     kind: Literal["answered"] = "answered"
     stage: int = 0
     document_id: str | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[JobFinding, ...] = ()
     quality: Quality
     cost: Decimal = Decimal(0)
     currency: str = ""
@@ -191,18 +191,18 @@ def _stage(begin: JobEvent, ended: datetime | None, answered: Sequence[QuestionA
     )
 
 
-def _findings(events: Sequence[JobEvent]) -> tuple[Finding, ...]:
+def _findings(events: Sequence[JobEvent]) -> tuple[JobFinding, ...]:
     """Return every finding once, in the order in which it was first made."""
-    findings: dict[str, Finding] = {}
+    findings: dict[str, JobFinding] = {}
     for event in events:
         match event.fact:
             case QuestionAnswered(findings=made):
                 for finding in made:
                     findings.setdefault(finding.id, finding)
             case FindingAdded(text=text):
-                findings.setdefault(finding_id(text), Finding(id=finding_id(text), text=text))
+                findings.setdefault(finding_id(text), JobFinding(id=finding_id(text), text=text))
     return tuple(findings.values())
 
 
-def _notes(events: Sequence[JobEvent], kind: type[ConstraintAdded] | type[RiskAdded]) -> tuple[Note, ...]:
-    return tuple(Note(id=event.id, text=event.fact.text) for event in events if isinstance(event.fact, kind))
+def _notes(events: Sequence[JobEvent], kind: type[ConstraintAdded] | type[RiskAdded]) -> tuple[JobNote, ...]:
+    return tuple(JobNote(id=event.id, text=event.fact.text) for event in events if isinstance(event.fact, kind))

@@ -35,7 +35,7 @@ class FindingCitation(Remembered):
     answer_id: str = Field(description='Record of the answer in the ledger; "" if answers are not recorded.')
 
 
-class Finding(Remembered):
+class JobFinding(Remembered):
     """A statement that the job keeps.
 
     Attributes:
@@ -50,7 +50,7 @@ class Finding(Remembered):
     citation: FindingCitation | None = None
 
 
-class Note(Remembered):
+class JobNote(Remembered):
     """A constraint or a risk."""
 
     id: str
@@ -143,9 +143,9 @@ class JobMemory(Remembered):
     budget_limit: Decimal | None = None
     currency: str = ""
     stages: tuple[Stage, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    constraints: tuple[Note, ...] = ()
-    risks: tuple[Note, ...] = ()
+    findings: tuple[JobFinding, ...] = ()
+    constraints: tuple[JobNote, ...] = ()
+    risks: tuple[JobNote, ...] = ()
     quality: Quality = Quality()
     cost: Decimal = Decimal(0)
 
@@ -165,7 +165,12 @@ class JobMemory(Remembered):
 
     @property
     def summary(self) -> str:
-        """The job in one sentence, by its numbers."""
+        """The job in one sentence: its title and its numbers."""
+        return f"{self.title}: {self.numbers}"
+
+    @property
+    def numbers(self) -> str:
+        """Stages, questions, findings, risks and cost, as words."""
         done = sum(stage.completed_at is not None for stage in self.stages)
         parts = (
             f"{done} of {counted(len(self.stages), 'stage')} completed",
@@ -173,14 +178,14 @@ class JobMemory(Remembered):
             *(counted(len(self.findings), "finding"), counted(len(self.risks), "risk")),
             f"cost {self.cost_text}",
         )
-        return f"{self.title}: {', '.join(parts)}."
+        return f"{', '.join(parts)}."
 
     @property
     def cost_text(self) -> str:
         """The cost with its currency."""
         return f"{money_text(self.cost)} {self.currency}".rstrip()
 
-    def finding(self, finding_id: str) -> Finding | None:
+    def finding(self, finding_id: str) -> JobFinding | None:
         """Return a finding by its id, or None."""
         return next((finding for finding in self.findings if finding.id == finding_id), None)
 

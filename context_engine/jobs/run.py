@@ -28,7 +28,7 @@ from context_engine.jobs.events import (
     finding_id,
     read_id,
 )
-from context_engine.jobs.memory import Finding, FindingCitation, JobMemory, Quality, Stage
+from context_engine.jobs.memory import FindingCitation, JobFinding, JobMemory, Quality, Stage
 from context_engine.jobs.store import JobStore, require_open
 from context_engine.service.deployment import Deployment
 
@@ -168,11 +168,11 @@ def _costs(answer: Answer) -> Iterator[Cost]:
             yield call.cost
 
 
-def _findings(answer: Answer, sentences: Iterable[Sentence], stage: int) -> Iterator[Finding]:
+def _findings(answer: Answer, sentences: Iterable[Sentence], stage: int) -> Iterator[JobFinding]:
     for sentence in sentences:
         if sentence.quotes:
             cited = _citation(answer, sentence.quotes[-1])
-            yield Finding(id=finding_id(sentence.text, cited), text=sentence.text, stage=stage, citation=cited)
+            yield JobFinding(id=finding_id(sentence.text, cited), text=sentence.text, stage=stage, citation=cited)
 
 
 def _citation(answer: Answer, quote: Quote) -> FindingCitation:

@@ -32,7 +32,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import utc_text
 from context_engine.core.protocols import Source
 from context_engine.errors import SourceError
-from context_engine.insight.quality import USUAL, Outcome, QualityChart, mean_delay, upper_limit
+from context_engine.insight.quality import USUAL, QualityChart, QualityOutcome, mean_delay, upper_limit
 from context_engine.insight.quality_watch import outcomes_of
 from context_engine.wiring.audit import open_ledger, open_recorder
 from context_engine.wiring.audit_writers import close_writers
@@ -158,7 +158,7 @@ def drawn(first: Sequence[bool], then: Sequence[bool], place: int, size: int, se
 def chart_alarms(bad: Sequence[bool]) -> list[int]:
     """Return the places of the alarms of the chart."""
     chart, begin, step = QualityChart(), datetime(2026, 1, 5, tzinfo=UTC), timedelta(days=DAYS) / len(bad)
-    outcomes = (Outcome(utc_text(begin + number * step), str(number), each) for number, each in enumerate(bad))
+    outcomes = (QualityOutcome(utc_text(begin + number * step), str(number), each) for number, each in enumerate(bad))
     return [number for number, outcome in enumerate(outcomes) if chart.add(outcome) is not None]
 
 

@@ -14,7 +14,7 @@ from context_engine.apps.web.addresses import document_address
 from context_engine.apps.web.rendering import Page, html_response, respond
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.compressed import compressed
-from context_engine.jobs.memory import Finding, JobMemory
+from context_engine.jobs.memory import JobFinding, JobMemory
 from context_engine.jobs.owned import NOTE_KINDS, NoteKind, OwnedJobs
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
@@ -34,7 +34,7 @@ class FindingLine(NamedTuple):
         shows_quote: whether the quote has other words than the finding.
     """
 
-    finding: Finding
+    finding: JobFinding
     address: str
     shows_quote: bool
 
@@ -167,7 +167,7 @@ def _job(request: Request, jobs: OwnedJobs, job_id: str, problem: str = "") -> P
     return Page("job.html", {**_ACTIVE, **values})
 
 
-def _line(memory: JobMemory, finding: Finding) -> FindingLine:
+def _line(memory: JobMemory, finding: JobFinding) -> FindingLine:
     cited = finding.citation
     if cited is None:
         return FindingLine(finding, "", shows_quote=False)

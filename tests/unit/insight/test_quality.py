@@ -17,8 +17,8 @@ from context_engine.insight.quality import (
     USUAL,
     ChartRule,
     Count,
-    Outcome,
     QualityChart,
+    QualityOutcome,
     charted,
     mean_delay,
     upper_limit,
@@ -27,9 +27,9 @@ from context_engine.insight.quality import (
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-def outcomes(bad: list[bool], a_day: int = 80) -> Iterator[Outcome]:
+def outcomes(bad: list[bool], a_day: int = 80) -> Iterator[QualityOutcome]:
     for number, each in enumerate(bad):
-        yield Outcome(utc_text(MONDAY + timedelta(days=number // a_day)), f"s{number}", each)
+        yield QualityOutcome(utc_text(MONDAY + timedelta(days=number // a_day)), f"s{number}", each)
 
 
 def drawn(seed: int, size: int, share: Callable[[int], float]) -> list[bool]:
@@ -61,7 +61,7 @@ def test_bad_outcomes_alone_alarm_after_as_many_as_the_height_takes() -> None:
     assumed = upper_limit(0.0, 200)
     step = log(5.0) - log(1 - assumed + 5.0 * assumed)
     needed = int(rule.height / step) + 1
-    told = [chart.add(Outcome("2026-01-05T12:00:00Z", f"b{number}", True)) for number in range(needed)]
+    told = [chart.add(QualityOutcome("2026-01-05T12:00:00Z", f"b{number}", True)) for number in range(needed)]
     assert told[:-1] == [None] * (needed - 1)
     excursion = told[-1]
     assert excursion is not None

@@ -10,7 +10,7 @@ import pytest
 
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError, StoreLocked
-from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.insight.rehearsal import AnswerState, AnswerText
 from context_engine.insight.subscriptions import (
     KeptSubscription,
     Subscription,
@@ -22,7 +22,7 @@ from context_engine.insight.subscriptions import (
 )
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
-SHOWN = ShownAnswer(
+SHOWN = AnswerState(
     "answered", (AnswerText("sops", "SOP-1#2", "SOP-1", "2", "aa"), AnswerText("web", "x", None, None, "bb"))
 )
 QUESTION = Subscription(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError, InvalidRequest, SourceUnavailable
 from context_engine.insight import watching
-from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.insight.rehearsal import AnswerState, AnswerText
 from context_engine.insight.subscriptions import KeptSubscription, Subscription, keep, kept_subscriptions
 from context_engine.insight.watching import Watch, event_of
 
@@ -26,15 +26,15 @@ def text(words: str, place: int = 0) -> AnswerText:
     return AnswerText("sops", f"SOP-1#{place}", "SOP-1", "1", words)
 
 
-def shown(*words: str, decision: str = "") -> ShownAnswer:
-    return ShownAnswer(decision, tuple(text(each, place) for place, each in enumerate(words)))
+def shown(*words: str, decision: str = "") -> AnswerState:
+    return AnswerState(decision, tuple(text(each, place) for place, each in enumerate(words)))
 
 
 def no_records(source_id: str, texts: Sequence[AnswerText]) -> None:
     return None
 
 
-def document_event(before: ShownAnswer, after: ShownAnswer) -> Event | None:
+def document_event(before: AnswerState, after: AnswerState) -> Event | None:
     return event_of(KeptSubscription(DOCUMENT, before), after, no_records, NOW)
 
 
@@ -61,7 +61,7 @@ def test_a_document_that_is_gone_loses_every_text() -> None:
     event = document_event(shown("a", "b"), shown())
     assert event is not None and len(event.data["removed"]) == 2
     assert event.data["answers_that_showed_it"] is None, "nothing is recorded"
-    assert document_event(shown("a"), ShownAnswer("", (text("a", 7),))) is None, "the same words under another id"
+    assert document_event(shown("a"), AnswerState("", (text("a", 7),))) is None, "the same words under another id"
 
 
 @given(before=st.lists(st.sampled_from("abcd"), max_size=8), after=st.lists(st.sampled_from("abcd"), max_size=8))
@@ -86,7 +86,7 @@ def test_every_text_of_a_document_is_unchanged_or_told(before: list[str], after:
         (shown("a", "b", decision="answered"), shown("a", "b", decision="answered"), None),
     ],
 )
-def test_a_question_tells_the_gravest_change(before: ShownAnswer, after: ShownAnswer, change: str | None) -> None:
+def test_a_question_tells_the_gravest_change(before: AnswerState, after: AnswerState, change: str | None) -> None:
     event = event_of(KeptSubscription(QUESTION, before), after, no_records, NOW)
     assert (event and event.data["change"]) == change
     if event is not None:
@@ -158,7 +158,7 @@ def test_a_look_that_is_killed_before_its_last_line_sends_the_same_event_again(
 
 
 def test_what_cannot_be_looked_at_is_a_problem_and_no_event(file: Path) -> None:
-    def away(_subscription: Subscription) -> ShownAnswer:
+    def away(_subscription: Subscription) -> AnswerState:
         raise SourceUnavailable("it did not answer")
 
     looked = Watch(file, away, no_records, Sinks().send).look(kept_subscriptions(file)["d1"])

@@ -14,7 +14,7 @@ from context_engine.jobs.events import (
     finding_id,
     read_id,
 )
-from context_engine.jobs.memory import Finding, FindingCitation, Quality
+from context_engine.jobs.memory import FindingCitation, JobFinding, Quality
 
 BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 JOB = "job-20260302-090000-0a1b2c"
@@ -30,12 +30,12 @@ def citation(document: str, text: str = "The limit is USD 5 million.") -> Findin
     )
 
 
-def finding(document: str, text: str = "The limit is USD 5 million.", stage: int = 1) -> Finding:
+def finding(document: str, text: str = "The limit is USD 5 million.", stage: int = 1) -> JobFinding:
     cited = citation(document, text)
-    return Finding(id=finding_id(text, cited), text=text, stage=stage, citation=cited)
+    return JobFinding(id=finding_id(text, cited), text=text, stage=stage, citation=cited)
 
 
-def read(minute: int, document: str, *findings: Finding, cost: str = "0.0012", sentences: int = 2) -> JobEvent:
+def read(minute: int, document: str, *findings: JobFinding, cost: str = "0.0012", sentences: int = 2) -> JobEvent:
     quality = Quality(asked=1, answered=bool(findings), sentences=sentences, supported=len(findings))
     fact = QuestionAnswered(
         stage=1, document_id=document, findings=findings, quality=quality, cost=Decimal(cost), currency="USD"

@@ -15,7 +15,7 @@ from context_engine.adapters.events import EventContext
 from context_engine.adapters.events.webhook import signature
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Event
-from context_engine.insight.rehearsal import AnswerText, ShownAnswer
+from context_engine.insight.rehearsal import AnswerState, AnswerText
 from context_engine.insight.subscriptions import KeptSubscription, Subscription
 from context_engine.insight.watching import event_of
 from context_engine.settings.connections import Connection
@@ -33,8 +33,8 @@ def test_the_event_of_the_guide_is_what_a_change_sends() -> None:
     data = published["data"]
     lost = tuple(AnswerText(**text) for text in data["lost"])
     subscription = Subscription(data["subscription"], "NPA", "analyst", "ana", "t", query=data["query"])
-    kept = KeptSubscription(subscription, ShownAnswer("answered", lost))
-    event = event_of(kept, ShownAnswer("answered", ()), lambda _source_id, _texts: None, NOW)
+    kept = KeptSubscription(subscription, AnswerState("answered", lost))
+    event = event_of(kept, AnswerState("answered", ()), lambda _source_id, _texts: None, NOW)
     assert event is not None and event.envelope(published["source"]) == published
 
 

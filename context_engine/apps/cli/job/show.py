@@ -15,7 +15,7 @@ from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
-    from context_engine.jobs.memory import Finding, JobMemory, Stage
+    from context_engine.jobs.memory import JobFinding, JobMemory, Stage
 
 _MOST_FINDINGS: Final = 40
 SHOW: Final = """\b
@@ -107,7 +107,7 @@ def print_memory(memory: JobMemory, *, stage: int | None = None) -> None:
     """
     console = out()
     show(console, Text(clean(memory.title), "bold"))
-    show(console, Text(clean(memory.summary.removeprefix(f"{memory.title}: ")), "dim"))
+    show(console, Text(clean(memory.numbers), "dim"))
     if memory.stages:
         columns = (">stage", "question", ">read", ">answered", ">findings", ">quality", ">cost")
         show(console, table(columns, map(_stage_row, memory.stages)))
@@ -138,7 +138,7 @@ def _stage_row(stage: Stage) -> tuple[object, ...]:
     )
 
 
-def _finding_row(finding: Finding) -> tuple[str, str, str]:
+def _finding_row(finding: JobFinding) -> tuple[str, str, str]:
     cited = finding.citation
     if cited is None:
         return finding.id, finding.text, "by hand"

@@ -75,7 +75,7 @@ class ConflictFilters:
         )
 
 
-class ShownSide(NamedTuple):
+class ConflictSide(NamedTuple):
     """A side of a finding.
 
     Attributes:
@@ -105,7 +105,7 @@ class ShownFinding(NamedTuple):
     finding: RadarFinding
     pairs: tuple[tuple[str, str], ...]
     kinds: tuple[str, ...]
-    sides: tuple[ShownSide, ShownSide]
+    sides: tuple[ConflictSide, ConflictSide]
     answers: int | None
     settled: Settled | None
 
@@ -144,7 +144,7 @@ def kind_counts(findings: Iterable[RadarFinding]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def _side(domain: str, finding: RadarFinding, place: str, answers: int | None) -> ShownSide:
+def _side(domain: str, finding: RadarFinding, place: str, answers: int | None) -> ConflictSide:
     side: RadarSide = getattr(finding, place)
     chunk = side.chunk
     address = document_address(
@@ -155,7 +155,7 @@ def _side(domain: str, finding: RadarFinding, place: str, answers: int | None) -
         version=chunk.document_version or "",
         quoted=side.text,
     )
-    return ShownSide(
+    return ConflictSide(
         side=side,
         name=chunk_name(chunk, chunk.chunk_id),
         text=marked_words(side.text, [getattr(each, place) for each in finding.differences]),

@@ -28,7 +28,7 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest.kept_reports import FILE, KeptReports, kept_report
 from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.report import IngestReport
-from context_engine.insight.rehearsal import ShownAnswer
+from context_engine.insight.rehearsal import AnswerState
 from context_engine.insight.subscriptions import FILE as SUBSCRIPTIONS
 from context_engine.insight.subscriptions import KeptSubscription, Subscription, keep
 from context_engine.service.deployment import Deployment, LiveDeployment
@@ -222,7 +222,7 @@ def test_subscriptions_are_listed_with_their_last_change(bank, client):
     question = Subscription("q1", "ORM", "clerk", "ana", at, query=f"Who reports? {PAYLOADS[0]}")
     document = Subscription("d1", "ORM", "", "ana", at, source_id="sops", document_id="SOP/1")
     told = Event("q1-2", "answer_changed", "q1", datetime(2026, 3, 2, 10, tzinfo=UTC), {"lost": [{}], "gained": []})
-    nothing = ShownAnswer("", ())
+    nothing = AnswerState("", ())
     keep(file, KeptSubscription(question, nothing, 2, told, delivered=False))
     keep(file, KeptSubscription(document, nothing))
     html = get(client, "/review/subscriptions").text
