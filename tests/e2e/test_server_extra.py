@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-OTHERS = ("psycopg", "redis", "mcp", "opentelemetry", "numpy", "onnxruntime", "pypdfium2", "phonenumbers", "tiktoken")
+OTHERS = ("psycopg", "redis", "mcp", "numpy", "onnxruntime", "pypdfium2", "phonenumbers", "tiktoken")
 PROGRAM = f"""
 import sys
 sys.modules.update(dict.fromkeys({OTHERS!r}))
