@@ -19,7 +19,7 @@ from context_engine.insight.differences import ReadStatement
 _LEAST_COSINE: Final = 0.4
 _LEAST_SHARED: Final = 3
 _MOST_HOLDERS: Final = 200
-"""A word that more values of one unit stand with says nothing of what they limit."""
+"""A word that more values of one unit stand with does not tell what they limit."""
 
 
 class _Aligned(NamedTuple):
@@ -78,11 +78,11 @@ def _sharing(members: Sequence[_Aligned]) -> Iterator[tuple[_Aligned, _Aligned]]
 
 
 def _is_aligned(first: _Aligned, second: _Aligned, statements: Sequence[ReadStatement]) -> bool:
-    one, other = statements[first.number], statements[second.number]
-    shared = one.words & other.words
-    if len(shared) < _LEAST_SHARED or _numbers(one) & _numbers(other):
+    left, right = statements[first.number], statements[second.number]
+    shared = left.words & right.words
+    if len(shared) < _LEAST_SHARED or _numbers(left) & _numbers(right):
         return False
-    if not (_names(one) <= other.words and _names(other) <= one.words):
+    if not (_names(left) <= right.words and _names(right) <= left.words):
         return False
     common = sum(first.weights[word] * second.weights[word] for word in shared)
     return common >= _LEAST_COSINE * first.norm * second.norm

@@ -61,7 +61,7 @@ def passage_key(chunk: Chunk) -> str:
 
 
 def remembered(chunks: Iterable[Chunk], memory: RadarMemory = NOTHING) -> RadarMemory:
-    """Return what is to be known about some passages, and about no others; read and compared is what `memory` lacks.
+    """Return the memory of exactly these passages; only what `memory` lacks is read and compared.
 
     The result does not depend on `memory`.
     """
@@ -129,8 +129,8 @@ def _pairs(
         if known
         else alike_pairs(words, LEAST_ALIKE, least=LEAST_WORDS)
     )
-    for one, other in alike:
-        first, second = order[one], order[other]
+    for left, right in alike:
+        first, second = order[left], order[right]
         if statements[first].named == statements[second].named:
             pairs[first, second] = _compared(statements[first], statements[second])
     return pairs

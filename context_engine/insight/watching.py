@@ -1,4 +1,4 @@
-"""Looks at subscriptions: what they show now, the event of a change, and its delivery exactly once.
+"""Compares what each subscription shows now with its last look, and sends an event if that has changed.
 
 A new state is written together with its event before the event is sent. A look that was cut off after that sends the
 same event again, by which a receiver recognises it.
@@ -90,9 +90,9 @@ def shown_now(engine: Engine, principals: Principals, subscription: Subscription
     wanted = FetchRequest(domain=subscription.domain, document_ids=(subscription.document_id,), timeout_s=_FETCH_S)
     chunks = engine.fetch(subscription.source_id, wanted, principal)
     today = datetime.now(UTC).date()
-    held = [(subscription.source_id, chunk) for chunk in chunks if in_force(chunk, today) is None]
-    replaced = superseded(held, today=True)
-    current = [chunk for index, (_, chunk) in enumerate(held) if index not in replaced]
+    current_chunks = [(subscription.source_id, chunk) for chunk in chunks if in_force(chunk, today) is None]
+    replaced = superseded(current_chunks, today=True)
+    current = [chunk for index, (_, chunk) in enumerate(current_chunks) if index not in replaced]
     current.sort(key=lambda chunk: (chunk.document_version or "", chunk.position or 0, chunk.chunk_id))
     return AnswerState("", tuple(answer_text(subscription.source_id, chunk) for chunk in current))
 

@@ -149,7 +149,7 @@ class KeptResults:
     packed: a tenth of the memory, and nothing for the garbage collector to traverse.
 
     Args:
-        packed: where they are held; None: here. Several processes may share it.
+        packed: holds them, and may be shared by several processes; None: this process alone holds them.
         generation: the number of this deployment, if other deployments share `packed`.
     """
 

@@ -1,4 +1,4 @@
-"""Quality over time in the service: a look at the new records from time to time, and what is told of an alarm."""
+"""Watches quality in the service: reads the new records at an interval and reports alarms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _TELLS: Final = timedelta(days=1)
-"""Age from which an alarm is not told: after a start, younger ones are told again, under the same id."""
+"""An older alarm is not reported. After a start, younger ones are reported again under the same id."""
 
 _LOOKS_FOR_SETTING_S: Final = 60.0
 

@@ -132,7 +132,7 @@ def supervise(count: int, listening: socket.socket, target: Callable[[list[str],
 
 
 class _Supervisor:
-    """Everything is done between two looks, so that no signal comes in the midst of a start."""
+    """Handles signals and ended workers one after the other, so that no signal interrupts a start."""
 
     def __init__(self, count: int, listening: socket.socket, target: Callable[[list[str], Worker], None]) -> None:
         self._count, self._listening, self._target = count, listening, target
