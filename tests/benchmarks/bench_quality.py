@@ -7,9 +7,10 @@ BENCH_DIR holds corpus.jsonl (id, doc, title, section, passage_id, is_heading, t
 qrels.tsv (query, passage, 1). The first FOLDER holds passages.npz and queries.npz as embed_corpus.py writes them;
 without it only the steps that need no model are run. The other holds tokens.npz and query_tokens.npz and adds the
 reranker max_sim, blended with the first stage as the engine does it. The time of a query is CPU time of the search
-alone, on one core: vectors are read, not made. --every asks each Nth question alone. --sources asks the engine over one source, five sources of uneven size
-in one base, and five bases. --peers adds the hybrid retrieval of LlamaIndex, Haystack, LangChain, LanceDB
-and PostgreSQL with pg_search where they are installed (see peers_hybrid.py); the mean CPU time counts a server's too. --run writes the ranking of the defaults, for other evaluators.
+alone, on one core: vectors are read, not made. --every asks each Nth question only. --sources asks the engine over one
+source, five sources of uneven size in one base, and five bases. --peers adds the hybrid retrieval of LlamaIndex,
+Haystack, LangChain, LanceDB and PostgreSQL with pg_search where they are installed (see peers_hybrid.py); the time
+includes that of the server. --run writes the ranking of the defaults, for other evaluators.
 """
 
 from __future__ import annotations
@@ -262,9 +263,8 @@ class Table:
 
     def __init__(self) -> None:
         self._known: dict[str, Outcome] = {}
-        print(
-            f"{'':30} R@10   MAP@10 R@40    gain R@10 [95 %]           gain MAP@10 [95 %]         mean   p50    p95 CPU ms"
-        )
+        gains = "gain R@10 [95 %]".ljust(27) + "gain MAP@10 [95 %]".ljust(27)
+        print(f"{'':30} R@10   MAP@10 R@40    {gains} CPU ms: mean p50    p95")
 
     def add(self, name: str, against: str | None, outcome: Outcome) -> None:
         self._known[name] = outcome

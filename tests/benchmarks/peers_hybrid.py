@@ -24,7 +24,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from postgresql_server import PostgresqlServer, programs_with  # noqa: E402
+from postgresql_server import PostgresqlServer, programs_with
 
 Ask = Callable[[str], Sequence[str]]
 
@@ -183,29 +183,30 @@ def pg_search(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -> 
     import psycopg
 
     vectors = map(_written, embedder.embed_documents([row["text"] for row in passages]))
-    with PostgresqlServer(folder=programs_with("pg_search")) as server:
-        with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
-            connection.execute("CREATE EXTENSION vector; CREATE EXTENSION pg_search")
-            connection.execute(
-                f"CREATE TABLE passages (id text PRIMARY KEY, content text, embedding vector({embedder.dimension}))"
-            )
-            with connection.cursor().copy("COPY passages FROM STDIN") as copy:
-                for row, vector in zip(passages, vectors):
-                    copy.write_row((row["id"], row["text"].replace("\0", " "), vector))
-            connection.execute(
-                "CREATE INDEX ON passages USING bm25 (id, (content::pdb.simple('stemmer=english'))) "
-                "WITH (key_field = 'id')"
-            )
-            connection.execute("CREATE INDEX ON passages USING hnsw (embedding vector_cosine_ops)")
-            connection.execute("VACUUM ANALYZE passages")
-            connection.execute(f"SET hnsw.ef_search = {max(100, depth)}")
+    with (
+        PostgresqlServer(folder=programs_with("pg_search")) as server,
+        psycopg.connect(server.dsn("postgres"), autocommit=True) as connection,
+    ):
+        connection.execute("CREATE EXTENSION vector; CREATE EXTENSION pg_search")
+        connection.execute(
+            f"CREATE TABLE passages (id text PRIMARY KEY, content text, embedding vector({embedder.dimension}))"
+        )
+        with connection.cursor().copy("COPY passages FROM STDIN") as copy:
+            for row, vector in zip(passages, vectors):
+                copy.write_row((row["id"], row["text"].replace("\0", " "), vector))
+        connection.execute(
+            "CREATE INDEX ON passages USING bm25 (id, (content::pdb.simple('stemmer=english'))) WITH (key_field = 'id')"
+        )
+        connection.execute("CREATE INDEX ON passages USING hnsw (embedding vector_cosine_ops)")
+        connection.execute("VACUUM ANALYZE passages")
+        connection.execute(f"SET hnsw.ef_search = {max(100, depth)}")
 
-            def ask(text: str) -> list[str]:
-                given = {"text": text, "vector": _written(embedder.embed_query(text)), "depth": depth}
-                return [row[0] for row in connection.execute(_HYBRID, given)]
+        def ask(text: str) -> list[str]:
+            given = {"text": text, "vector": _written(embedder.embed_query(text)), "depth": depth}
+            return [row[0] for row in connection.execute(_HYBRID, given)]
 
-            backend = connection.info.backend_pid
-            yield Peer(ask, lambda: time.process_time() + _cpu_seconds(backend))
+        backend = connection.info.backend_pid
+        yield Peer(ask, lambda: time.process_time() + _cpu_seconds(backend))
 
 
 def _written(vector: Any) -> str:
