@@ -11,7 +11,7 @@ from context_engine.answer.answering import Answerer, Event, FindPassages, Start
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
 from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
-from context_engine.answer.cost import PriceTable
+from context_engine.answer.cost import EXACT, PriceTable
 from context_engine.answer.text import answer_text
 from context_engine.answer.writing import Stopped, Writer
 from context_engine.core.engine import SystemClock
@@ -37,11 +37,13 @@ class JobShare(NamedTuple):
         job_id: whose account the costs are booked on.
         notes: what it has noted, for the model.
         cost_limit: most money of the whole job; None: as the settings say.
+        spent: what its answers have cost so far, on every machine.
     """
 
     job_id: str
     notes: str = ""
     cost_limit: Decimal | None = None
+    spent: Decimal = Decimal(0)
 
 
 def answer_question(
@@ -231,7 +233,18 @@ def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | No
     settings = settings_of(deployment, request)
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
     spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
-    return Spending(budget, spender, CostLimits.of(settings).for_job(job and job.cost_limit))
+    limits = CostLimits.of(settings)
+    return Spending(budget, spender, limits if job is None else _of_job(limits, job, budget, spender))
+
+
+def _of_job(limits: CostLimits, job: JobShare, budget: Budget, spender: Spender) -> CostLimits:
+    """Return the limits for a job on this machine, whose account does not know what others have spent on the job."""
+    lower = limits.for_job(job.cost_limit)
+    here = budget.spent(spender).get("job")
+    if lower.job is None or here is None:
+        return lower
+    elsewhere = max(EXACT.subtract(job.spent, here.amount), Decimal(0))
+    return lower._replace(job=max(EXACT.subtract(lower.job, elsewhere), Decimal(0)))
 
 
 def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:
