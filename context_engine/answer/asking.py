@@ -234,17 +234,15 @@ def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | No
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
     spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
     limits = CostLimits.of(settings)
-    return Spending(budget, spender, limits if job is None else _of_job(limits, job, budget, spender))
+    if job is not None:
+        limits = limits.for_job(job.cost_limit, _elsewhere(job, budget, spender))
+    return Spending(budget, spender, limits)
 
 
-def _of_job(limits: CostLimits, job: JobShare, budget: Budget, spender: Spender) -> CostLimits:
-    """Return the limits for a job on this machine, whose account does not know what others have spent on the job."""
-    lower = limits.for_job(job.cost_limit)
+def _elsewhere(job: JobShare, budget: Budget, spender: Spender) -> Decimal:
+    """Return what the answers of a job have cost on other machines."""
     here = budget.spent(spender).get("job")
-    if lower.job is None or here is None:
-        return lower
-    elsewhere = max(EXACT.subtract(job.spent, here.amount), Decimal(0))
-    return lower._replace(job=max(EXACT.subtract(lower.job, elsewhere), Decimal(0)))
+    return Decimal(0) if here is None else max(EXACT.subtract(job.spent, here.amount), Decimal(0))
 
 
 def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:

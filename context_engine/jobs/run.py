@@ -134,6 +134,7 @@ def _asked(run: JobRun, share: JobShare, question: str, document_id: str) -> Ans
         caller=Caller(app=JOB_APP, conversation=run.job_id),
         filters=Condition("document_id", FilterOp.EQ, document_id),
         overrides={"sources": (run.job_id,)},
+        part_of=run.job_id,
     )
     answerer = answerer_of(run.deployment, request, use_model=run.use_model, policy=None, job=share)
     answer = last_of(answerer.stream(request))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.review.stored import find_record
 from context_engine.core.models import Authenticated, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, JobNotFound, StoreLocked
 from context_engine.jobs.documents import job_setup, job_source
@@ -67,6 +69,12 @@ def test_each_document_gives_its_finding_with_its_citation(reviewed):
     assert reviewed.quality.coverage == 2 / 3
     assert [note.text for note in reviewed.constraints] == ["Amounts in USD."]
     assert "Amounts in USD." in reviewed.stages[0].notes
+
+
+def test_the_searches_and_answers_of_a_stage_are_recorded_as_parts_of_the_job(bank, reviewed):
+    ledger, cited = bank.ledger.opened(), reviewed.findings[0].citation
+    for record_id in (cited.search_id, cited.answer_id):
+        assert read_entry(find_record(ledger, record_id).entry)["part_of"] == reviewed.job_id
 
 
 def test_no_other_search_finds_the_documents_of_a_job(bank, reviewed, agreements):
