@@ -16,6 +16,7 @@ from context_engine.core.models.deployment_settings import (
     DomainCostLimits,
     EventSettings,
     Flag,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
@@ -299,6 +300,7 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
+    JobSettings,
     QualitySettings,
     EventSettings,
     TelemetrySettings,
@@ -331,6 +333,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "audit": AuditSettings,
         "events": EventSettings,
         "quality": QualitySettings,
+        "jobs": JobSettings,
         "cache": CacheSettings,
         "telemetry": TelemetrySettings,
         "server": ServerSettings,
