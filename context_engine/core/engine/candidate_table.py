@@ -18,6 +18,7 @@ from context_engine.core.models import (
     Key,
     Notice,
     Outcome,
+    PathStep,
     RankedChunk,
     RawAnswer,
     ScopeThreshold,
@@ -81,6 +82,10 @@ def _bytes(analysed: AnalysedText) -> int:
     """Estimate the size of a text with its whole analysis."""
     each = _PER_CJK_CHARACTER if has_cjk(analysed.text) else _PER_CHARACTER
     return _FIXED + sys.getsizeof(analysed.text) + each * len(analysed.text)
+
+
+LINKED: Final = "linked"
+"""Flag of a chunk that no source found for the query, but that another chunk leads to."""
 
 
 class Reranked(NamedTuple):
@@ -148,6 +153,7 @@ class SelectedCandidate(NamedTuple):
     Attributes:
         relevance, absolute, recalled: the best of its cluster of near-duplicates.
         members: the candidates merged into it, each with its relevance and its similarity to this one.
+        path: what leads to it from a chunk that a source found; () if a source found it.
     """
 
     candidate: Candidate
@@ -159,6 +165,7 @@ class SelectedCandidate(NamedTuple):
     rerank_score: float | None
     flags: tuple[str, ...]
     members: tuple[tuple[Candidate, float, float], ...]
+    path: tuple[PathStep, ...] = ()
 
 
 class CandidateTable:
@@ -176,6 +183,7 @@ class CandidateTable:
         measured_by: the kind of score that `relevance` comes from.
         text: the engine's lexical score divided by the best one; 0 if a source declared relevance.
         coverage: the share of the question's information that a text contains, [0, 1]; 0 likewise.
+        paths: to the candidates that no source found for the query, by chunk key.
         flags: by row.
         members: the rows merged into a row, each with its similarity to it.
         rerank_scores: scores of the model reranker by chunk key.
@@ -188,6 +196,7 @@ class CandidateTable:
         self.candidates, self.notices = pool(answers, analyse)
         self.keys = [candidate.key for candidate in self.candidates]
         self.chunks = [candidate.chunk for candidate in self.candidates]
+        self.paths = {(spec.id, link.chunk_id): link.path for spec, answer in answers for link in answer.links}
         self.tiers = [ranking_tier(candidate.authority) for candidate in self.candidates]
         self.relevance = [0.0] * len(self.candidates)
         self.absolute = self.relevance.copy()
@@ -215,6 +224,21 @@ class CandidateTable:
         for row, score, coverage in zip(rows, measured.lexical, measured.coverage):
             self.text[row] = max(self.text[row], score / best)
             self.coverage[row] = max(self.coverage[row], coverage)
+
+    def inherit(self, weight: float) -> None:
+        """Give each linked chunk a share of what the chunk has from which its path begins, if its own is lower.
+
+        The share of relevance and absolute signal is weight ** hops.
+        """
+        rows = {key: row for row, key in enumerate(self.keys)}
+        for key, path in self.paths.items():
+            row, origin = rows.get(key), rows.get((path[0].source_id, path[0].chunk_id))
+            if row is None or origin is None:
+                continue
+            share = weight ** sum(step.edge.hops for step in path)
+            self.relevance[row] = max(self.relevance[row], share * self.relevance[origin])
+            self.absolute[row] = max(self.absolute[row], share * self.absolute[origin])
+            self.flag(row, LINKED)
 
     def trusted(self, row: int) -> bool:
         """Return whether a row's text is trusted; untrusted text gets no boost."""
@@ -269,4 +293,5 @@ class CandidateTable:
                 (self.candidates[member], self.relevance[member], similarity)
                 for member, similarity in self.members.get(row, ())
             ),
+            path=self.paths.get(self.keys[row], ()),
         )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final
 
 from context_engine.core.engine.admission import ValidatedAnswer
+from context_engine.core.engine.linking import Follow, with_linked
 from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
 from context_engine.core.engine.search_plan import Recalled, RefillRequest, SearchPlan, SourceOutcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.models import (
     Chunk,
+    Edge,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
+    Origin,
     QueryEmbedding,
+    RankedChunk,
     RawAnswer,
     Score,
     ScoreKind,
@@ -104,6 +111,17 @@ class SourceCalls:
         )
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
+    def recall_linked(self, plan: SearchPlan, first: Recalled, returned: Sequence[RankedChunk]) -> Recalled | None:
+        """Return stage 1 with the chunks that the returned ones lead to; None if nothing is added or no time is left."""
+        begun = self._clock.monotonic()
+        stores = [(spec, source) for spec, source in self._sources if isinstance(source, SourceBulkhead)]
+        left = self._due - begun
+        follow = {spec.id: _follow(plan, spec, source, left) for spec, source in stores if source.is_graph_store}
+        if left <= 0.0 or not follow or not returned:
+            return None
+        recalled = with_linked(plan, first, returned, follow, left / plan.settings.graph_hops)
+        return recalled and recalled._replace(elapsed_ms=first.elapsed_ms + self._ms_since(begun))
+
     def _replies(
         self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float
     ) -> list[SourceReply]:
@@ -158,6 +176,18 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
         caller=request.caller,
         access=plan.access,
     )
+
+
+def _follow(plan: SearchPlan, spec: SourceSpec, source: SourceBulkhead, seconds: float) -> Follow:
+    """Return the function that begins to follow edges into a source."""
+    settings, text = plan.settings, _text(plan)
+    words = segmented(text, settings.word_segmenter)
+    query = _query(plan, spec, text, words, settings.graph_most, seconds / settings.graph_hops)
+
+    def follow(origins: Sequence[Origin], edges: frozenset[Edge]) -> Future[tuple[Link, ...]]:
+        return source.follow(LinkQuery(query=query, origins=origins, edges=edges), settings.source_concurrency)
+
+    return follow
 
 
 def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:

@@ -65,6 +65,16 @@ from context_engine.core.models.enums import (
 from context_engine.core.models.event import Event
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
+from context_engine.core.models.graph import (
+    MOST_HOPS,
+    CitedClause,
+    Edge,
+    Link,
+    LinkedChunk,
+    LinkQuery,
+    Origin,
+    PathStep,
+)
 from context_engine.core.models.learnt import (
     BLEND_FEATURES,
     LEAST_DEVIATION,
@@ -139,6 +149,14 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.stores import CalibrationPart, CalibrationPlan, HeldVectors, StoredAdapter
 
 __all__ = [
+    "MOST_HOPS",
+    "CitedClause",
+    "Edge",
+    "Link",
+    "LinkQuery",
+    "LinkedChunk",
+    "Origin",
+    "PathStep",
     "ANYBODY",
     "API_PRINCIPAL",
     "BESIDE_THE_ANSWER",
