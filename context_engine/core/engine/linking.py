@@ -27,6 +27,7 @@ from context_engine.core.models import (
     RankedChunk,
     SourceSpec,
     TrustClass,
+    hops_of,
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds
 from context_engine.core.policy.trust import effective_authority
@@ -48,10 +49,6 @@ class _Step(NamedTuple):
     path: tuple[PathStep, ...]
 
     @property
-    def hops(self) -> int:
-        return sum(step.edge.hops for step in self.path)
-
-    @property
     def origin(self) -> Origin:
         return Origin(self.key, self.chunk, citations(self.chunk.content))
 
@@ -71,20 +68,19 @@ def with_linked(
         seconds: for each hop.
     """
     settings, specs = plan.settings, {spec.id: spec for spec in plan.specs}
-    known = {(outcome.answer.source_id, chunk.chunk_id) for outcome in recalled.outcomes if outcome.answer
-             for chunk in outcome.answer.chunks}
     steps = [_Step((chunk.source_id, chunk.chunk_id), chunk.chunk, ()) for chunk in returned if _is_followed(chunk)]
-    reached: list[_Step] = []
+    reached: dict[Key, _Step] = {}
     problems: dict[str, str] = {}
     for hop in range(1, settings.graph_hops + 1):
-        edges = frozenset(edge for edge in settings.graph_edges if edge.hops <= settings.graph_hops - hop + 1)
-        links = list(_links(steps[:_ORIGINS], edges, follow, seconds, problems)) if steps and edges else []
-        steps = list(_new(steps, links, known, settings.graph_most - len(reached)))
-        reached += steps
-        steps = [step for step in steps if step.hops == hop and _is_trusted(step.chunk, specs[step.key[0]])]
+        edges = frozenset(edge for edge in settings.graph_edges if hop - 1 + edge.hops <= settings.graph_hops)
+        links = _links(steps[:_ORIGINS], edges, follow, seconds, problems) if steps and edges else ()
+        steps = list(_new(steps, links, reached, settings.graph_most))
+        steps = [step for step in steps if hops_of(step.path) == hop and _is_trusted(step.chunk, specs[step.key[0]])]
     if not reached and not problems:
         return None
-    outcomes = tuple(_with(outcome, reached, problems.get(outcome.status.source_id)) for outcome in recalled.outcomes)
+    outcomes = tuple(
+        _with(outcome, reached.values(), problems.get(outcome.status.source_id)) for outcome in recalled.outcomes
+    )
     return recalled._replace(outcomes=outcomes)
 
 
@@ -121,28 +117,30 @@ def _links(
 
 
 def _new(
-    steps: Sequence[_Step], links: Iterable[tuple[str, Link]], known: set[Key], most: int
+    steps: Sequence[_Step], links: Iterable[tuple[str, Link]], reached: dict[Key, _Step], most: int
 ) -> Iterator[_Step]:
-    """Yield at most so many chunks that are not known yet, those of the best origins first; they are known then."""
+    """Yield the chunks that are reached for the first time, those of the best origins first, and add them."""
     ranks = {step.key: rank for rank, step in enumerate(steps)}
     for source_id, link in sorted(links, key=lambda entry: ranks[entry[1].origin]):
         key = (source_id, link.chunk.chunk_id)
-        if key not in known and most > 0:
-            known.add(key)
-            most -= 1
-            yield _Step(key, link.chunk, (*steps[ranks[link.origin]].path, PathStep(*link.origin, link.edge)))
+        if key in reached or key == link.origin or len(reached) >= most:
+            continue
+        path = (*steps[ranks[link.origin]].path, PathStep(*link.origin, link.edge))
+        reached[key] = _Step(key, link.chunk, path)
+        yield reached[key]
 
 
-def _with(outcome: SourceOutcome, reached: Sequence[_Step], problem: str | None) -> SourceOutcome:
+def _with(outcome: SourceOutcome, reached: Iterable[_Step], problem: str | None) -> SourceOutcome:
     """Return the outcome of a source with the chunks reached in it, and a notice if links into it were not followed."""
     status, answer = outcome
-    own = [step for step in reached if step.key[0] == status.source_id]
     if problem is not None:
         message = f"what the best chunks lead to in it is missing: {problem}"
         notice = Notice(NoticeCode.LINKS_NOT_FOLLOWED, status.source_id, message, {"problem": problem})
         status = replace(status, notices=(*status.notices, notice))
+    own = [step for step in reached if step.key[0] == status.source_id]
     if answer is None or not own:
         return SourceOutcome(status, answer)
-    links = tuple(LinkedChunk(step.key[1], step.path) for step in own)
-    chunks = (*answer.chunks, *(step.chunk for step in own))
+    found = {chunk.chunk_id for chunk in answer.chunks}
+    links = tuple(LinkedChunk(step.key[1], step.path, step.key[1] not in found) for step in own)
+    chunks = (*answer.chunks, *(step.chunk for step in own if step.key[1] not in found))
     return SourceOutcome(replace(status, chunks=len(chunks)), replace(answer, chunks=chunks, links=links))

@@ -236,7 +236,7 @@ class _StageTwo:
         candidates = [table.candidates[row] for row in rows]
         query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates, self.statistics, known, table.paths)
+            measured = measure(wording, candidates, self.statistics, known, table.added)
             table.take_words(rows, measured)
             columns = zip(rows, measured.relevance, measured.absolute, measured.evidence)
             for row, relevance, absolute, evidence in columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -94,17 +94,19 @@ class PathStep(NamedTuple):
     edge: Edge
 
 
+def hops_of(path: Iterable[PathStep]) -> int:
+    """Return the length of a path."""
+    return sum(step.edge.hops for step in path)
+
+
 class LinkedChunk(NamedTuple):
-    """A chunk that no source found for the query, and the path that leads to it from one that was found.
+    """A chunk that another one leads to.
 
     Attributes:
-        path: one step for each chunk on the way, that of a returned chunk first.
+        path: one step for each chunk on the way, that of one of the best chunks first.
+        added: whether no source found it for the query.
     """
 
     chunk_id: str
     path: tuple[PathStep, ...]
-
-    @property
-    def hops(self) -> int:
-        """The length of the path."""
-        return sum(step.edge.hops for step in self.path)
+    added: bool = True

@@ -137,7 +137,7 @@ class RawAnswer:
 
     Attributes:
         by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
-        links: those of the chunks that the source did not find, but that other chunks lead to.
+        links: the chunks that others lead to; those that the source did not find stand last in `chunks`.
     """
 
     source_id: str
