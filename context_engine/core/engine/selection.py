@@ -142,8 +142,9 @@ def shortlist(
     The other rows are ranked by their scores: merging, thresholds and scope only remove rows. So if none of the others
     is returned, the answer has the same chunks as with an analysis of all rows; only near-duplicates beyond the best
     are not merged. All rows are analysed if a step needs every text or changes relevance: a reranker, a learnt blend,
-    `mmr_lambda`, `recency_weight`, `similarity_threshold`, required evidence (merged copies count for it), a question
-    that names something exactly, linked chunks, or a source without term statistics, whose terms must be counted in the candidates.
+    `mmr_lambda`, `recency_weight`, `similarity_threshold`, links, required evidence (merged copies count for it), a
+    question that names something exactly, or a source without term statistics, whose terms must be counted in the
+    candidates.
     """
     settings = plan.settings
     most = max(_LEAST, _PER_PLACE * settings.stage2_top_k)

@@ -235,7 +235,7 @@ class _StageTwo:
             rows, known = best, [table.relevance[row] for row in best]
         candidates = [table.candidates[row] for row in rows]
         query = prepared.words if prepared and prepared.words else self.plan.query
-        for wording in (query, *(variants(prepared) if prepared else ())):
+        for wording in (query, *((*variants(prepared), *prepared.translations) if prepared else ())):
             measured = measure(wording, candidates, self.statistics, known, table.added)
             table.take_words(rows, measured)
             columns = zip(rows, measured.relevance, measured.absolute, measured.evidence)

@@ -145,7 +145,7 @@ class LocalSource:
             raise self._as_source_error(error) from error
 
     def linked(self, query: LinkQuery) -> Sequence[Link]:
-        """Return what chunks lead to, as of the moment of the call (`GraphStore`); by words alone if the embedder fails.
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
 
         Raises:
             SourceNotFound, SourceUnavailable, RepartitionRequired: as in `search`.
