@@ -24,7 +24,7 @@ from context_engine.core.models.deployment_settings import (
     SettingsGroup,
     TelemetrySettings,
 )
-from context_engine.core.models.graph import MOST_HOPS, Edge
+from context_engine.core.models.graph import GraphSettings
 from context_engine.core.models.learnt import LearntBlend
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -137,7 +137,7 @@ class RankingSettings(SettingsGroup):
         return f"{both} add up to more than 1: {remedy}"
 
 
-class SearchSettings(RankingSettings):
+class SearchSettings(GraphSettings, RankingSettings):
     """Settings that each search may override; none of them opens a connection or writes a file."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
@@ -150,18 +150,6 @@ class SearchSettings(RankingSettings):
     query_expansion: Flag = Field(True, description="Also search for a term's other names in the domain's glossary.")
     query_expansion_weight: Unit = Field(1.0, description="Weight of such a name; the user's own words weigh 1.")
     multi_query: Flag = Field(False, description="Also search for each part of a question that has several.")
-    graph_hops: Annotated[int, Field(strict=True, ge=0, le=MOST_HOPS)] = Field(
-        0, description="Also return what the best chunks lead to, over at most so many edges; 0: off."
-    )
-    graph_edges: Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)] = Field(
-        (Edge.CITES, Edge.BELONGS_TO),
-        description="Edges that are followed: CITES the cited clause, BELONGS_TO the cited document (two hops), "
-        "NEXT_CHUNK the chunks beside.",
-    )
-    graph_most: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(12, description="Most chunks added this way.")
-    graph_weight: Unit = Field(
-        0.8, description="Share of its relevance that a chunk gives to one that it leads to, for each hop."
-    )
     exact_first: Flag = Field(True, description="Chunks with the quoted phrase or the code of the question come first.")
     word_segmenter: Literal["none", "lindera"] = Field(
         "none",
