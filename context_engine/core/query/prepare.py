@@ -300,6 +300,7 @@ def unrefined(query: PreparedQuery, problem: str, *, refiner: str) -> PreparedQu
 
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,' \u00a0\u202f]\d{3})*(?:[.,]\d+)?")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
 _CAPITALS: Final = re.compile(r"(?<!\w)(?=\w*[A-Z]\w*[A-Z])[A-Za-z0-9]+(?!\w)")
 _LATIN: Final = re.compile(r"[A-Za-z]{2,}")
 _LATIN_SCRIPT: Final = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "id", "vi"))
@@ -316,7 +317,8 @@ def unchanging(query: PreparedQuery) -> tuple[str, ...]:
     """
     latin = () if query.language in _LATIN_SCRIPT else _LATIN.findall(query.text)
     shouted = () if query.text.isupper() else _CAPITALS.findall(query.text)
-    named = (*query.codes, *query.references, *query.phrases)
+    sections = (number for number in query.references if not _GROUPED.fullmatch(number))
+    named = (*query.codes, *sections, *query.phrases)
     return tuple(dict.fromkeys((*named, *(word for word in (*shouted, *latin) if not _is_in(word, named)))))
 
 

@@ -127,9 +127,10 @@ def _sections(view: View, doc_key: int, cited: CitedClause) -> list[int]:
 
 
 def _beside(view: View, row: _Row) -> list[int]:
-    """Return the rows before and after a row in its document."""
+    """Return the rows after and before a row in its document."""
     rows = view.connection.execute(
-        "SELECT rid FROM chunks WHERE rid IN (?, ?) AND doc_key = ?", (row.rid + 1, row.rid - 1, row.doc_key)
+        "SELECT rid FROM chunks WHERE rid IN (?, ?) AND doc_key = ? ORDER BY rid DESC",
+        (row.rid + 1, row.rid - 1, row.doc_key),
     )
     return [int(rid) for (rid,) in rows]
 
