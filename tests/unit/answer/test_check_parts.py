@@ -70,7 +70,10 @@ def test_parts_on_two_statements_each_need_a_subject() -> None:
     assert checked("Records shall be kept for seven years from the date of closure.", classes, records).labels == (
         "[2]",
     )
-    risk, option = "Risk means a part of the charge and set under Rule 5.5.", "Option means a charge set under Rule 5.8."
+    risk, option = (
+        "Risk means a part of the charge and set under Rule 5.5.",
+        "Option means a charge set under Rule 5.8.",
+    )
     assert checked(risk.replace("5.5", "5.8"), risk, option).verdict is not Verdict.SUPPORTED
 
 
