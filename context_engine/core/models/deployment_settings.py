@@ -1,7 +1,6 @@
 """The settings of a deployment: cost, audit record, privacy, events, quality, HTTP service, reading of files."""
 
-from __future__ import annotations
-
+# Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
