@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from context_engine.core.models.prices import Money, Prices
+from context_engine.core.models.chat import Money, Prices
 
 Flag = Annotated[bool, Field(strict=True)]
 
