@@ -184,7 +184,8 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
     sentence most of whose words stand only around the clause.
     """
     claimed, own = content_keys(claim), content_keys(clause.tokens)
-    if not clause.cells and len(claimed & own) < _LEAST_OWN * len(claimed):
+    least = 1 if clause.cells else _LEAST_OWN * len(claimed)
+    if len(claimed & own) < least:
         yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before
     for segment in segments(claim):

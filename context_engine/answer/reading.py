@@ -133,7 +133,7 @@ _COORDINATORS: Final = "and or but"
 _SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
-    upper following preceding include
+    upper following preceding include includes included
 """
 """Words that `meaning` compares in near-duplicates, but that a paraphrase may add or leave out."""
 
