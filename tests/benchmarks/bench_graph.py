@@ -79,7 +79,9 @@ def report(
     at = np.array([not citing.isdisjoint(gold[query["id"]]) for query in asked])
     asking(engine, asked[:20], gold, {})  # opens everything
     plain = asking(engine, asked, gold, {})
-    print(f"{len(asked)} questions, {at.sum()} citing; R@10 {plain.recall.mean():.4f} MAP@10 {plain.precision.mean():.4f}")
+    print(
+        f"{len(asked)} questions, {at.sum()} citing; R@10 {plain.recall.mean():.4f} MAP@10 {plain.precision.mean():.4f}"
+    )
     print(f"{'':32}weight  {'R@10 [95 %]':26}{'MAP@10 [95 %]':26}{'citing: R@10':26}{'MAP@10':26}added  CPU")
     for weight in weights:
         for name, settings in WAYS:
