@@ -59,7 +59,7 @@ class _CutDocument(NamedTuple):
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object, with the chunks as they would be stored.")
 @with_location
-def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **options: str | None) -> None:
+def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **options: str | None) -> int:
     """Show how FILE is cut into chunks; nothing is stored.
 
     Without --doc-type, --profile or a type of its own a file is cut by its structure: by sections if it has headings,
@@ -69,10 +69,9 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     """
     from context_engine.adapters.token_counters import open_counter
     from context_engine.ingest.files import shown_name
-    from context_engine.wiring.setup import load_setup
 
     file = _checked_file(path)
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     counter = open_counter(options["counter"] or setup.resolver.base().values.token_counter, env=setup.env)
     rule = _rule(setup, options["doc_type"], options["profile"])
     documents, skipped, more = _cut(file, setup, counter, rule, limit)
@@ -87,7 +86,7 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     if more:
         note(f"Only the first {counted(limit, 'document')} of the file; --limit 0 cuts all.")
     unread = DEGRADED if any(skip.error for skip in skipped) else 0
-    click.get_current_context().exit(FAILURE if skipped and not documents else unread)
+    return FAILURE if skipped and not documents else unread
 
 
 def _checked_file(path: str) -> Path:

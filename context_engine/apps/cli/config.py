@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, print_line, print_table, styled, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
 from context_engine.apps.cli.doctor.checks import audit_summary
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError
@@ -54,15 +55,14 @@ def config() -> None:
 @config.command("show", epilog="\b\nExamples:\n  context-engine config show\n  context-engine config show --domain NPA")
 @click.option("--domain", "-d", metavar="NAME", help="With this domain's own settings.")
 @click.option("--persona", metavar="NAME", help="With this persona's.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def show_command(location: ConfigLocation, domain: str | None, persona: str | None, as_json: bool) -> None:
     """Show every setting in force, its origin, and where the configuration was found."""
     from context_engine.wiring.audit_report import audit_in_force
     from context_engine.wiring.report import show as settings_in_force
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     paths = setup.config.paths
     data = _data_dir(setup, location)
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
@@ -84,27 +84,27 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
         print_json(json.dumps(whole, default=str))
         return
     console = out()
-    show(console, _where(paths))
+    print_line(_where(paths))
     if data:
-        show(console, Text("data: ", "dim").append(clean(str(data)), ""))
-    show(console, Text("access: ", "dim").append(clean(_access(setup)), ""))
-    show(console, Text("audit: ", "dim").append(clean(audit_summary(audit)), ""))
-    console.print()
-    show(console, _settings(shown, console.width))
+        print_line(styled(("data: ", "dim"), str(data)))
+    print_line(styled(("access: ", "dim"), _access(setup)))
+    print_line(styled(("audit: ", "dim"), audit_summary(audit)))
+    print_line()
+    print_line(_settings(shown, console.width))
     if scope:
-        console.print()
-        show(console, Text("scope_threshold auto is", "bold"))
-        show(console, _pairs({name: f"{one.value:.2f} ({one.origin})" for name, one in scope.items()}))
+        print_line()
+        print_line("scope_threshold auto is", "bold")
+        print_line(_pairs({name: f"{one.value:.2f} ({one.origin})" for name, one in scope.items()}))
     for name in setup.config.connections.names:
-        console.print()
-        show(console, Text(f"connection {name}", "bold"))
-        show(console, _pairs(setup.config.connections.shown(name)))
+        print_line()
+        print_line(f"connection {name}", "bold")
+        print_line(_pairs(setup.config.connections.shown(name)))
 
 
 @config.command("check", epilog="\b\nExample:\n  context-engine config check --stage prod && deploy")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def check_command(location: ConfigLocation, as_json: bool) -> None:
+def check_command(location: ConfigLocation, as_json: bool) -> int:
     """Read everything and name all that is wrong; exit code 2 if anything is."""
     from context_engine.settings import find_config
     from context_engine.wiring.check import check
@@ -117,31 +117,29 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
         facts = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
         print_json({**facts, "problems": problems, "warnings": warnings})
     else:
-        console = out()
-        show(console, _where(paths))
+        print_line(_where(paths))
         for file in report.files:
             bad = any(problem.file == file for problem in report.problems)
-            show(console, Text("  ✗ " if bad else "  ✓ ", "red" if bad else "green").append(clean(file), ""))
+            print_line(styled(("  ✗ " if bad else "  ✓ ", "red" if bad else "green"), file))
         for notice in report.notices:
-            show(console, Text(f"warning: {clean(notice.message)}", "yellow"))
+            print_line(f"warning: {clean(notice.message)}", "yellow")
         for problem in report.problems:
-            show(console, Text(f"error: {clean(str(problem))}", "red"))
+            print_line(f"error: {clean(str(problem))}", "red")
         count = len(report.domains)
         can = f"{counted(count, 'domain')} can be searched: {', '.join(report.domains)}"
-        show(console, Text(can if count else "no domain can be searched", "green" if report.ok and count else ""))
+        print_line(can if count else "no domain can be searched", "green" if report.ok and count else "")
         if report.unusable:
-            show(console, Text(f"cannot be searched: {', '.join(report.unusable)}", "red"))
-    click.get_current_context().exit(0 if report.ok else USAGE)
+            print_line(f"cannot be searched: {', '.join(report.unusable)}", "red")
+    return 0 if report.ok else USAGE
 
 
 @config.command("personas", epilog="\b\nExample:\n  context-engine config personas")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def personas_command(location: ConfigLocation, as_json: bool) -> None:
     """List the personas that a search can name, with the settings of each."""
-    from context_engine.wiring.setup import load_setup
 
-    personas = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
+    personas = location.load().config.personas
     if as_json:
         rows = {
             name: {
@@ -152,23 +150,16 @@ def personas_command(location: ConfigLocation, as_json: bool) -> None:
         }
         print_json({"personas": rows})
         return
-    console = out()
     for name, persona in sorted(personas.items()):
-        show(
-            console,
-            Text(clean(name), "bold").append(f"  {clean(persona.description)}" if persona.description else "", ""),
-        )
-        show(
-            console,
-            Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in persona.layer.items()), "dim"),
-        )
+        print_line(styled((name, "bold"), f"  {clean(persona.description)}" if persona.description else ""))
+        print_line("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in persona.layer.items()), "dim")
     if not personas:
-        show(console, Text("config/personas.json names no persona."))
+        print_line("config/personas.json names no persona.")
 
 
 @config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
 @click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: bool) -> None:
     """Show which settings differ from the defaults; with stages, what differs between them.
@@ -182,11 +173,10 @@ def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: boo
     if as_json:
         print_json([dict(zip(names, row)) for row in rows])
         return
-    console = out()
     if not rows:
-        show(console, Text("No difference."))
+        print_line("No difference.")
         return
-    show(console, table(names, (map(_value, row) for row in rows)))
+    print_table(names, (map(_value, row) for row in rows))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine init my-bank && cd my-bank && context-engine config check")
@@ -199,7 +189,7 @@ def init(folder: str) -> None:
     from context_engine.settings.scaffold import write_scaffold
 
     for path in write_scaffold(Path(folder)):
-        show(out(), Text(str(path)))
+        print_line(str(path))
     note("Next:", style="bold")
     note(f"  cd {folder}")
     note("  context-engine config check")
@@ -224,9 +214,8 @@ def _stage_rows(location: ConfigLocation, stages: tuple[str, ...]) -> list[tuple
 def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
     from context_engine.wiring.report import changed
     from context_engine.wiring.report import show as settings_in_force
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     return [
         (setting.key, setting.default, setting.value, setting.origin) for setting in changed(settings_in_force(setup))
     ]

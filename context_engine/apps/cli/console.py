@@ -6,7 +6,7 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -61,6 +61,11 @@ def print_json(value: object) -> None:
     print_json_line(text)
 
 
+def publish(facts: Mapping[str, object], *, version: int = 1) -> None:
+    """Write the JSON object of a command to stdout, the version of its schema first."""
+    print_json({"schema_version": version, **facts})
+
+
 def print_json_line(text: str) -> None:
     """Write one line of JSON to stdout, escaped if stdout cannot carry UTF-8."""
     text = encodable(hide(text), backslash="\\\\")
@@ -86,6 +91,33 @@ def show(console: Console, part: RenderableType) -> None:
         with console.capture() as captured:
             console.print(part)
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return parts as one text.
+
+    Args:
+        parts: words that are cleaned, alone or with their style.
+    """
+    from rich.text import Text
+
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((clean(words), style) for words, style in pairs))
+
+
+def print_line(part: RenderableType = "", style: str = "") -> None:
+    """Write a line to stdout.
+
+    Args:
+        part: words that are cleaned, or a text or a table as it is.
+        style: of words.
+    """
+    show(out(), styled((part, style)) if isinstance(part, str) else part)
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]], **looks: bool) -> None:
+    """Write a table to stdout; the arguments are those of `table`."""
+    show(out(), table(columns, rows, **looks))
 
 
 def table(
@@ -134,15 +166,15 @@ def write_text(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
-def written(path: Path, text: str) -> None:
-    """Write a text to a file and note its path.
+def written(path: Path, content: str | bytes) -> None:
+    """Write a file, a text in UTF-8, and note its path.
 
     Raises:
         ConfigError: it cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
     note(f"written: {path}")

@@ -12,8 +12,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, print_json, show, table, write_text
+from context_engine.apps.cli.console import note, print_json, print_line, table, write_text
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     invoke_without_command=True,
     epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_acting
 @with_location
 def domains(location: ConfigLocation, as_json: bool) -> None:
@@ -39,24 +40,23 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     if as_json:
         print_json(_published(context, held))
         return
-    console = out()
     registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     for problem in registry.unread:
-        show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
+        print_line(f"cannot be read: {clean(str(problem))}", "red")
     if not registry.names and not registry.unread:
-        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+        print_line("No domain is registered. Write one with 'context-engine init DIR'.")
     for number, name in enumerate(registry.names):
         if number:
-            console.print()
+            print_line()
         if name in registry.broken:
-            show(console, _title(name, ""))
+            print_line(_title(name, ""))
             for problem in registry.broken[name].each:
-                show(console, Text(f"  cannot be used: {clean(str(problem))}", "red"))
+                print_line(f"  cannot be used: {clean(str(problem))}", "red")
         else:
             domain = registry.domain(name)
-            show(console, _title(name, domain.title))
-            show(console, _sources(domain, held, longest))
+            print_line(_title(name, domain.title))
+            print_line(_sources(domain, held, longest))
     note(f"knowledge base: {context.base}")
 
 
@@ -159,9 +159,8 @@ def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
 
     from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
     from context_engine.core.engine import SystemClock
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     clock = SystemClock()
     workspace = Workspace(partial(setup.config.connections.get, connection), clock)
     try:

@@ -26,6 +26,7 @@ from context_engine.apps.cli.context import (
 )
 from context_engine.apps.cli.ingest_report import keep_report, next_commands, print_report, remember_folder
 from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
@@ -111,7 +112,7 @@ class IngestCommand:
 )
 @click.option(
     "--write-ids",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="With --to dify: write the ids of new datasets into this manifest, or into a stage file "
     "(manifests/stages/NAME.yaml).",
@@ -126,7 +127,7 @@ class IngestCommand:
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
 @with_location
-def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool, **options: Any) -> None:
+def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool, **options: Any) -> int:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
     Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV are read, and with the
@@ -146,9 +147,9 @@ def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool,
     request = IngestCommand(path=Path(path), domain=domain, location=location, **options)
     if watch:
         _watch(context, request)
-        return
+        return 0
     complete = ingest_once(context, request)
-    click.get_current_context().exit(0 if complete else DEGRADED)
+    return 0 if complete else DEGRADED
 
 
 def ingest_once(context: CliContext, request: IngestCommand) -> bool:

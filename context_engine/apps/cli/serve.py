@@ -188,7 +188,7 @@ def _announce(deployment: Deployment, address: str, *, no_auth: bool, write_line
 @click.option("--no-browser", is_flag=True, help="Open no browser; only print the address.")
 @with_acting
 @with_location
-def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
+def web(location: ConfigLocation, port: int, no_browser: bool) -> int:
     """Open the pages in a browser: ask and search, documents, review, administration.
 
     The pages are served to this machine until Ctrl-C. The printed address signs in once, as the principal that
@@ -224,13 +224,13 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
         if not no_browser:
             webbrowser.open(link)
 
-    click.get_current_context().exit(run(create_app(service, WebSite(sessions)), service, listening, announce))
+    return run(create_app(service, WebSite(sessions)), service, listening, announce)
 
 
 @click.command(epilog=MCP)
 @with_acting
 @with_location
-def mcp(location: ConfigLocation) -> None:
+def mcp(location: ConfigLocation) -> int:
     """Serve the tools of search, answers and jobs over the Model Context Protocol on stdin and stdout.
 
     Assistants start this program themselves. Every call is made as the principal that access.yaml assigns to the
@@ -254,4 +254,4 @@ def mcp(location: ConfigLocation) -> None:
         deployment.close()
         for warning in close_writers():
             note(f"warning: {warning}", style="yellow")
-    click.get_current_context().exit(0 if in_order else TERMINATED)
+    return 0 if in_order else TERMINATED

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
+from context_engine.apps.cli.console import note, print_json, print_line, print_table, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import with_json, with_page
 from context_engine.core.models import (
     NOBODY,
     AccessDecision,
@@ -141,9 +141,9 @@ def operator_context(location: ConfigLocation) -> CliContext:
 @click.command(epilog=CHECK)
 @with_somebody
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> None:
+def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> int:
     """Show the sources that a caller may search, and the rules that decide.
 
     Describe the caller by a principal, or by roles, groups and a clearance. Without these options it is a caller whom
@@ -158,13 +158,13 @@ def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_j
         print_json(published)
     else:
         _print(principal, domains, decisions)
-    click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
+    return 0 if any(one.allowed for one in decisions) else NOT_ANSWERED
 
 
 @click.command(epilog="\b\nExample:\n  context-engine access matrix --html access.html")
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_location
 def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_json: bool) -> None:
     """Show every source with the callers who may search it.
@@ -246,23 +246,22 @@ def _source(domain: DomainSpec, decision: SourceAccess) -> SourceSpec:
 
 
 def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]) -> None:
-    console = out()
-    show(console, Text(clean(principal_words(principal)), "bold"))
+    print_line(principal_words(principal), "bold")
     for domain, decision in zip(domains, decisions, strict=True):
-        console.print()
-        show(console, Text(clean(f"{domain.domain}  {domain.title}".rstrip())))
+        print_line()
+        print_line(f"{domain.domain}  {domain.title}".rstrip())
         rows = []
         for one in decision.sources:
             source = _source(domain, one)
             words = decision_words(one, domain, source)
             rows.append((sign(one.allowed), source.id, Text(str(source.classification), "dim"), words))
-        show(console, table(("",) * 4, rows, indented=True, header=False))
-    console.print()
+        print_table(("",) * 4, rows, indented=True, header=False)
+    print_line()
     if any(one.scope is not None for one in decisions):
         if principal.clearance is not Classification.RESTRICTED:
             raised = f"Documents that raise their classification above {principal.clearance} are withheld."
-            show(console, Text(raised, "dim"))
-        show(console, Text(f"policy {next(one.policy_hash for one in decisions)}", "dim"))
+            print_line(raised, "dim")
+        print_line(f"policy {next(one.policy_hash for one in decisions)}", "dim")
 
 
 def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from context_engine.apps.cli.console import out, show, table
+from context_engine.apps.cli.console import out, print_line, print_table
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean, html_text
 from context_engine.core.models import (
@@ -82,15 +82,12 @@ def print_matrix(matrix: AccessMatrix) -> None:
     while columns:
         fitting = _fitting(columns, left)
         shown = (*rows, *columns[:fitting])
-        show(console, table((heading for heading, _ in shown), zip(*(cells for _, cells in shown), strict=True)))
-        console.print()
+        print_table((heading for heading, _ in shown), zip(*(cells for _, cells in shown), strict=True))
+        print_line()
         columns = columns[fitting:]
-    show(
-        console,
-        Text("For a role or group: the lowest clearance that opens the source to it alone; –: none does.", "dim"),
-    )
+    print_line("For a role or group: the lowest clearance that opens the source to it alone; –: none does.", "dim")
     if matrix.policy_hash:
-        show(console, Text(f"policy {matrix.policy_hash}", "dim"))
+        print_line(f"policy {matrix.policy_hash}", "dim")
 
 
 def _row_columns(matrix: AccessMatrix) -> list[_Column]:

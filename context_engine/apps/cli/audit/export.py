@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,8 @@ from context_engine.apps.cli.audit.ledger import (
     unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, print_json
+from context_engine.apps.cli.console import note, publish
+from context_engine.apps.cli.options import PLACE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.read import StoredEntry
 
 
-SCHEMA_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
 _REPORTED: Final = 100  # records between two steps of the progress bar
 _FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
@@ -53,7 +52,7 @@ def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "tiles"]), required=True, help="What is written.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     metavar="PATH",
     help="The file, or the folder for tiles; default: stdout.",
 )
@@ -99,7 +98,7 @@ def export(
                 say_unknown_domain(opened, domain)
         missing = unproved(opened, ledger.checkpoints(newest=1)[0]) if form == "tiles" else ()
     if as_json:
-        print_json(json.dumps({"schema_version": SCHEMA_VERSION, "format": form, **facts, "not_proved": missing}))
+        publish({"format": form, **facts, "not_proved": missing})
     say_unproved(missing)
 
 

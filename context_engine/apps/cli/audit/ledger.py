@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
+from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
+from context_engine.apps.cli.options import F, gathered
 from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, nearest
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
@@ -28,7 +29,6 @@ NO_KEY: Final = (
 _UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
 _NO_WITNESS: Final = "No witness cosigned: the ledger may show a different log to others."
 _BY_OTHER: Final = "The checkpoint was made before the current key: it has the signature of another key, or none."
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,13 @@ def with_ledger(command: F) -> F:
         check_installed()
         return command(at=LedgerLocation(location, ledger), **options)
 
-    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
-    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
     option = click.option(
         "--ledger",
         metavar="FILE|DSN",
         help="A ledger other than the configured one. Put a DSN with a password into "
         f"{AUDIT_LEDGER} instead: every user of this machine can see a command line.",
     )
-    return with_location(option(gather))  # type: ignore[return-value]
+    return with_location(gathered(command, gather, option))  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -84,9 +82,8 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
     """
     from context_engine.wiring.audit import open_ledger
 
-    context = open_context(at.configuration, build_demo=False, operator=True)
+    context = operator_context(at.configuration)
     setup = context.setup
-    require_operator(setup.config.principals)
     if at.ledger is not None:
         place = at.ledger if "://" in at.ledger else str(Path(at.ledger).expanduser().absolute())
         setup = replace(setup, env={**setup.env, AUDIT_LEDGER: place})
@@ -192,6 +189,11 @@ def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
     known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger.database).domains}
     if domain is not None and domain not in known:
         note(f"{domain!r} is neither a configured domain nor in any record.{nearest(domain, known)}", style="yellow")
+
+
+def say_unsigned(ledger: Ledger) -> None:
+    """Note if the ledger has no key, and what that means."""
+    say_unproved(() if ledger.keyring is not None else (NO_KEY,))
 
 
 def say_unproved(sentences: Iterable[str]) -> None:

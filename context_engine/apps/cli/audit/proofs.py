@@ -24,7 +24,8 @@ from context_engine.apps.cli.audit.ledger import (
     verifier_key,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, print_json, write_text
+from context_engine.apps.cli.console import note, publish, write_text, written
+from context_engine.apps.cli.options import FILE, with_json
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, MissingExtra
 
@@ -48,20 +49,6 @@ def read_exactly(path: Path) -> str:
         raise ConfigError("is no text in UTF-8", file=str(path)) from None
 
 
-def written_exactly(path: Path, content: str | bytes) -> None:
-    """Write a file and note its path.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
-
-
 _OWNER_ALONE: Final = 0o600
 
 KEYGEN: Final = """\b
@@ -75,11 +62,11 @@ Examples:
 @click.argument("name", metavar="NAME")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write the key to a file that only you may read.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_debug
 def keygen(name: str, out: Path | None, as_json: bool) -> None:
     """Make a signing key for the log NAME; its verifier key goes to those who check.
@@ -128,7 +115,6 @@ def _write_secret(file: Path, text: str) -> None:
 
 _PROOF: Final = ".tlog-proof"
 _GROWTH: Final = ".tlog-consistency"
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 PROVE: Final = """\b
 Examples:
@@ -141,13 +127,13 @@ Examples:
 @click.command(epilog=PROVE)
 @click.argument("record_id", metavar="[ID]", required=False)
 @click.option(
-    "--out", type=_FILE, metavar="FILE", help=f"Write the proof to this file; default: ID{_PROOF} in this folder."
+    "--out", type=FILE, metavar="FILE", help=f"Write the proof to this file; default: ID{_PROOF} in this folder."
 )
-@click.option("--since", type=_FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
-@click.option("--verifier", type=_FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
+@click.option("--since", type=FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
+@click.option("--verifier", type=FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
 @KEYS
 @WITNESSES
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def prove(
     at: LedgerLocation,
@@ -176,10 +162,10 @@ def prove(
         )
         facts = _proofs(at, record_id, out, since, vouching)
     if verifier is not None:
-        written_exactly(verifier, _verifier())
+        written(verifier, _verifier())
         facts["verifier"] = str(verifier)
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **facts})
+        publish(facts)
     say_unproved(facts.get("not_proved", ()))
     if facts.get("signed_by"):
         made = facts.get("proof") or f"{facts['consistency']} --since {since}"
@@ -213,11 +199,11 @@ def _proofs(
         if record_id is not None and proof is not None:
             made = prove_record(ledger, record_id, checkpoint)
             facts |= {"record_id": record_id, "index": made.index, "proof": str(proof)}
-            written_exactly(proof, made.text)
+            written(proof, made.text)
         if before is not None and growth is not None:
             grown = prove_growth(ledger, before, checkpoint)
             facts |= {"since": before.size, "consistency": str(growth)}
-            written_exactly(growth, grown.text)
+            written(growth, grown.text)
     return facts
 
 
@@ -257,7 +243,6 @@ def _verifier() -> bytes:
     return files("context_engine.audit").joinpath("check_proof.py").read_bytes()
 
 
-SCHEMA_VERSION: Final = 1
 _VERIFY: Final = "run 'context-engine audit verify'"
 
 HEAD: Final = """\b
@@ -270,14 +255,14 @@ Examples:
 @click.command(epilog=HEAD)
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write the checkpoint to this file instead of stdout.",
 )
 @click.option("--publish", "hand_out", is_flag=True, help="Publish it to the configured witnesses, file and program.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
-def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) -> None:
+def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) -> int:
     """Write a checkpoint of the current log: the number of its records, and their root.
 
     Pending records are integrated first. Keep checkpoints elsewhere: with one, 'audit verify' detects whether records
@@ -293,10 +278,10 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
         facts = head_facts(ledger, checkpoint.note)
         missing, newer = unproved(opened, checkpoint), ledger.size + ledger.pending_count() - checkpoint.size
     if out is not None:
-        written_exactly(out, checkpoint.note)
+        written(out, checkpoint.note)
     if as_json:
         report = {"newer_records": newer, "not_proved": missing, "problems": problems}
-        print_json({"schema_version": SCHEMA_VERSION, **facts, **report})
+        publish({**facts, **report})
     elif out is None:
         write_text(checkpoint.note)
     if newer:
@@ -304,7 +289,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     say_unproved(missing)
     for problem in problems:
         note(problem, style="red")
-    click.get_current_context().exit(FAILURE if problems else 0)
+    return FAILURE if problems else 0
 
 
 def _handed_out(opened: OpenLedger) -> tuple[str, ...]:

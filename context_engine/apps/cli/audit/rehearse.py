@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
@@ -23,11 +22,17 @@ from context_engine.apps.cli.audit.rehearsal_page import (
     text_name,
 )
 from context_engine.apps.cli.audit.report import check_pages
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
+from context_engine.apps.cli.console import (
+    note,
+    print_line,
+    print_table,
+    publish,
+    written,
+)
 from context_engine.apps.cli.context import with_acting
+from context_engine.apps.cli.options import OLD_FILE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 from context_engine.errors import ContextEngineError
 
 if TYPE_CHECKING:
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from context_engine.core.models import SearchRequest
     from context_engine.insight.rehearsal import AnswerText
 
-SCHEMA_VERSION: Final = 1
 _MOST_LINES: Final = 20
 REHEARSE: Final = """\b
 Examples:
@@ -55,12 +59,12 @@ Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 
     "--manifest",
     "manifests",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=OLD_FILE,
     help="A manifest in place of the one of its domain; may be repeated.",
 )
 @click.option(
     "--settings",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=OLD_FILE,
     metavar="FILE",
     help="A JSON object of settings, above those of files, personas and domains.",
 )
@@ -71,8 +75,8 @@ Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 
     help="A folder that is ingested into a copy of the base; needs --domain.",
 )
 @with_selection
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_acting
 @with_ledger
 def rehearse(
@@ -84,7 +88,7 @@ def rehearse(
     selection: Selection,
     page: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Ask recorded questions again, today and under a draft, and tell which answers would change.
 
     The draft is a configuration, a manifest, settings, or a folder of documents, which is ingested into a copy of the
@@ -111,11 +115,11 @@ def rehearse(
     if as_json:
         counts = Counter(result.change for result in results)
         rows = [result.to_dict() for result in results]
-        print_json({"schema_version": SCHEMA_VERSION, "counts": dict(counts), "searches": rows})
+        publish({"counts": dict(counts), "searches": rows})
     elif page is None:
         _print(results)
     same = all(result.change == "same" for result in results)
-    click.get_current_context().exit(0 if same else DEGRADED)
+    return 0 if same else DEGRADED
 
 
 @contextmanager
@@ -223,10 +227,10 @@ def _print(results: list[RehearsedSearch]) -> None:
         note("No search matches.")
         return
     rows = change_counts(results)
-    show(out(), table(("domain", "change", ">answers", ">askers"), rows))
+    print_table(("domain", "change", ">answers", ">askers"), rows)
     changed = [result for result in results if result.change not in ("same", "scores")]
     for result in changed[:_MOST_LINES]:
-        show(out(), Text(clean(f"{result.search_id}  {_told(result)}"), "yellow"))
+        print_line(f"{result.search_id}  {_told(result)}", "yellow")
     if len(changed) > _MOST_LINES:
         note(f"and {len(changed) - _MOST_LINES} more; --json has them.")
     note(f"{counted(len(results), 'question')} asked twice; nothing was changed or recorded")

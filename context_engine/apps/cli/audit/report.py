@@ -9,20 +9,18 @@ from typing import Any, Final
 import click
 
 from context_engine.apps.cli.audit.ledger import (
-    NO_KEY,
     LedgerLocation,
     OpenLedger,
     opened_ledger,
-    say_unproved,
+    say_unsigned,
     with_ledger,
 )
-from context_engine.apps.cli.console import print_json, written
+from context_engine.apps.cli.console import publish, written
 from context_engine.apps.cli.context import CliContext
+from context_engine.apps.cli.options import with_json, with_page
 from context_engine.audit.review.stored import find_record
 from context_engine.errors import MissingExtra
 from context_engine.service.records import OwnedRecord
-
-SCHEMA_VERSION: Final = 1
 
 REPORT: Final = """\b
 Examples:
@@ -33,8 +31,8 @@ Examples:
 
 @click.command(epilog=REPORT)
 @click.argument("record_id", metavar="ID")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_ledger
 def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool) -> None:
     """Write the case ID as one file: question, funnel, chunks, drops, sources, settings, integrity, answers, replay.
@@ -46,19 +44,13 @@ def report(at: LedgerLocation, record_id: str, page: Path | None, as_json: bool)
         raise click.UsageError("Give --html FILE or --json.")
     check_pages()
     with opened_ledger(at) as opened:
-        ledger, context = opened.ledger, opened.context
-        found = find_record(ledger, record_id)
-        record = OwnedRecord(ledger, record_id, found.entry, found.index)
-        values = _values(record, context)
+        values = _values(opened, record_id)
         if page is not None:
-            from context_engine.apps.web.rendering import Page, standalone_page
-
-            written(page, standalone_page(Page("review/case.html", values), demo=context.demo))
+            written(page, _page(values, opened.context))
         if as_json:
             replay = None if values["finding"] is None else values["finding"].replay
-            told = {**values["case"].to_dict(), "replay": None if replay is None else replay.to_dict()}
-            print_json({"schema_version": SCHEMA_VERSION, **told})
-        say_unproved([NO_KEY] if ledger.keyring is None else [])
+            publish({**values["case"].to_dict(), "replay": None if replay is None else replay.to_dict()})
+        say_unsigned(opened.ledger)
 
 
 def check_pages(what: str = "the report of a case") -> None:
@@ -80,24 +72,29 @@ def case_page(opened: OpenLedger, record_id: str) -> tuple[str, str]:
     Raises:
         RecordNotFound: there is none of that id, or it was pruned.
     """
-    from context_engine.apps.web.rendering import Page, standalone_page
-
-    stored = find_record(opened.ledger, record_id)
-    values = _values(OwnedRecord(opened.ledger, record_id, stored.entry, stored.index), opened.context)
+    values = _values(opened, record_id)
     finding = values["finding"]
     again = "not possible" if finding is None else finding.headline
     if finding is not None and finding.replay is not None:
         again = "identical" if finding.replay.identical else "differs"
-    return standalone_page(Page("review/case.html", values), demo=opened.context.demo), again
+    return _page(values, opened.context), again
 
 
-def _values(record: OwnedRecord, context: CliContext) -> dict[str, Any]:
+def _page(values: dict[str, Any], context: CliContext) -> str:
+    from context_engine.apps.web.rendering import Page, standalone_page
+
+    return standalone_page(Page("review/case.html", values), demo=context.demo)
+
+
+def _values(opened: OpenLedger, record_id: str) -> dict[str, Any]:
     """Return what the template of a case reads, with the result of a replay if the record has one."""
     from context_engine.apps.web.review.again import Now
     from context_engine.apps.web.review.case import case_of
     from context_engine.apps.web.review.checks import replay_finding
     from context_engine.apps.web.review.pages import case_values
 
+    context, stored = opened.context, find_record(opened.ledger, record_id)
+    record = OwnedRecord(opened.ledger, record_id, stored.entry, stored.index)
     case = case_of(record, operator=True, mask=context.setup.mask(), demo=context.demo)
     now = Now(setup=context.setup, data_dir=context.data_dir)
     finding = replay_finding(record, now) if case.replayable else None

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from context_engine.apps.cli.audit.ledger import (
-    NO_KEY,
     LedgerLocation,
     OpenLedger,
     opened_ledger,
-    say_unproved,
+    say_unsigned,
     with_ledger,
 )
 from context_engine.apps.cli.audit.report import case_page, check_pages
 from context_engine.apps.cli.console import note
+from context_engine.apps.cli.options import PLACE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError, InvalidRequest
@@ -72,7 +72,7 @@ class _DrawnCase(NamedTuple):
     metavar="NAMES",
     help=f"Each of their combinations gets its share: {', '.join(_STRATA)}.",
 )
-@click.option("--out", "folder", required=True, type=click.Path(path_type=Path), metavar="DIR", help="A new folder.")
+@click.option("--out", "folder", required=True, type=PLACE, metavar="DIR", help="A new folder.")
 @with_ledger
 def sample(
     at: LedgerLocation, period: str, domain: str | None, size: int, seed: str, strata: str, folder: Path
@@ -97,7 +97,7 @@ def sample(
         drawn = _drawn(ledger, rows, names, size, seed)
         binder = _Binder(period, domain, seed, names, drawn, len(rows))
         _write(folder, dict(_files(opened, binder, rows)), ledger)
-        say_unproved([NO_KEY] if ledger.keyring is None else [])
+        say_unsigned(ledger)
     note(f"{counted(len(drawn.record_ids), 'case')} of {counted(len(rows), 'record')}: open {folder / 'index.html'}")
 
 

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import out, print_json, show, table
+from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
     ModelReport,
@@ -24,6 +24,7 @@ from context_engine.apps.cli.doctor.checks import (
     stored_adapters,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
@@ -56,7 +57,7 @@ With --external: 0 if Dify would accept the endpoint and find chunks, else 1.
 @click.option("--external", metavar="URL", help="Check an External Knowledge API instead: send what Dify would send.")
 @click.option("--token-env", metavar="NAME", help="Read its access token from this environment variable.")
 @click.option("--token-file", metavar="FILE", help="Read its access token from this file.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def doctor(
     location: ConfigLocation,
@@ -67,7 +68,7 @@ def doctor(
     token_env: str | None,
     token_file: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Check that every source can be searched and matches its manifest.
 
     Also tests the embedder, the rerankers and the chat model once, and reports masking, the audit ledger, and which
@@ -84,7 +85,7 @@ def doctor(
         good = external_is_good(
             external, token_env=token_env, token_file=token_file, domain=domain, query=sample, as_json=as_json
         )
-        click.get_current_context().exit(0 if good else FAILURE)
+        return 0 if good else FAILURE
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
     from context_engine.wiring.access_advice import access_notices
@@ -131,8 +132,8 @@ def doctor(
             *audit_lines(audit),
             *service_lines(service),
         ):
-            show(out(), line)
-    click.get_current_context().exit(0 if ok else FAILURE)
+            print_line(line)
+    return 0 if ok else FAILURE
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
@@ -191,13 +192,12 @@ def _published_part(part: Examination) -> dict[str, Any]:
 
 
 def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
-    console = out()
     if not reports:
-        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+        print_line("No domain is registered. Write one with 'context-engine init DIR'.")
         return
     columns = ("", "domain", "source", "dataset", "index", ">documents", ">sample", "search")
-    show(console, table(columns, (cells for report in reports for cells in _rows(report))))
-    console.print()
+    print_table(columns, (cells for report in reports for cells in _rows(report)))
+    print_line()
     problems = (line for report in reports for line in _problems(report))
     searched_only = (
         Text(f"{clean(report.source_id)}: searches only; cannot be examined", "dim")
@@ -205,10 +205,10 @@ def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
         if report.examinable is False
     )
     for line in (*problems, *_warnings(reports), *searched_only, *(Text(clean(note), "dim") for note in notes)):
-        show(console, line)
+        print_line(line)
     bad = sum(not report.ok for report in reports)
     total = counted(len(reports), "source")
-    show(console, Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
+    print_line(Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
 
 
 def _model_line(model: ModelReport) -> Text:

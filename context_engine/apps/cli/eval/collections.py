@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, show, table
+from context_engine.apps.cli.console import note, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval.options import (
     PATH,
@@ -109,7 +109,6 @@ def _print(measured: Collected) -> None:
     """Print a row for each collection; with a baseline, also the change of the primary measure and a verdict."""
     from context_engine.evaluation.collections import verdict_of
 
-    console = out()
     columns = ["!collection", ">!questions", *(f">!{measure}" for measure in measured.measures)]
     columns += [f">!Δ {measured.primary}", ">!95 %", "!verdict"] if measured.has_baseline else []
     rows = []
@@ -125,9 +124,9 @@ def _print(measured: Collected) -> None:
     means = ["mean", f"{measured.questions}", *(f"{measured.mean(measure):.4f}" for measure in measured.measures)]
     if measured.has_baseline:
         means.append(f"{measured.mean(measured.primary) - measured.mean(measured.primary, baseline=True):+.4f}")
-    show(console, table(columns, [*rows, [Text(cell, "dim") for cell in means]]))
-    console.print()
-    show(console, Text(f"{measured.questions} judged questions · {measured.title}"))
+    print_table(columns, [*rows, [Text(cell, "dim") for cell in means]])
+    print_line()
+    print_line(f"{measured.questions} judged questions · {measured.title}")
     for name, compared in measured.compared.items():
         print_warnings(f"{name}: {trouble}" for trouble in compared.troubles)
     print_warnings(adapter_cautions(*measured.compared.values()))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, outcome, print_json, print_table
 from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest, nearest
 
@@ -29,9 +30,9 @@ Exit code: 0 the experiment is over, 3 it is not, 1 failure, 2 usage or configur
 
 @click.command(epilog=ONLINE)
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def online(location: ConfigLocation, name: str, as_json: bool) -> None:
+def online(location: ConfigLocation, name: str, as_json: bool) -> int:
     """Compare the two settings of experiment NAME by the thumbs of those who were served them.
 
     The setting 'experiments' declares an experiment. Each caller is always served the same arm, and counts once, with
@@ -54,7 +55,7 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> None:
         print_json(_published(name, experiment, compared))
     else:
         _print(experiment, compared)
-    click.get_current_context().exit(DEGRADED if compared.decision == "not_yet" else 0)
+    return DEGRADED if compared.decision == "not_yet" else 0
 
 
 def _published(name: str, experiment: Experiment, compared: OnlineComparison) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _published(name: str, experiment: Experiment, compared: OnlineComparison) ->
 
 def _print(experiment: Experiment, compared: OnlineComparison) -> None:
     rows = [_row("a", compared.a), _row("b", compared.b)]
-    show(out(), table(("arm", ">callers", ">thumbs up", ">share", "95 % interval", ">judgements"), rows))
+    print_table(("arm", ">callers", ">thumbs up", ">share", "95 % interval", ">judgements"), rows)
     outcome(*_decision(compared))
     note(
         f"{counted(compared.pairs, 'pair')} of callers: only a had thumbs up in {compared.better_a}, only b in "

@@ -14,10 +14,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import error_line, note, out, print_json, show, written
+from context_engine.apps.cli.console import error_line, note, print_json, print_line, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.search.command import Day
-from context_engine.apps.web.inert import clean
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ADAPTER_CAUTION: Final = (
     "or see its effect on held-out questions in 'kb adapter list'."
 )
 _ADAPTER_SUFFIX: Final = re.compile(r"\+[0-9a-f]{12}$")  # <model>+<first 12 digits of the adapter's hash>
-PATH: Final = click.Path(dir_okay=False, path_type=Path)
+PATH: Final = FILE
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -199,7 +199,7 @@ def adapter_cautions(*compared: Compared) -> list[str]:
 def print_warnings(warnings: Iterable[object]) -> None:
     """Print one yellow line for each warning."""
     for warning in warnings:
-        show(out(), Text(clean(str(warning)), "yellow"))
+        print_line(str(warning), "yellow")
 
 
 def change_style(pair: Paired) -> str:

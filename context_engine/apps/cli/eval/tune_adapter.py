@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import error_line, note, out, outcome, show, table
+from context_engine.apps.cli.console import error_line, note, outcome, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, only_domain, open_context
 from context_engine.apps.cli.eval.options import (
     change_cells,
@@ -22,7 +22,6 @@ from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_bes
 from context_engine.apps.cli.kb.base import TaughtBase, judged_questions, print_calibrations, taught_base
 from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
@@ -213,7 +212,6 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
     from context_engine.evaluation.learning.adapter_gate import dense_means
     from context_engine.evaluation.metrics import mean
 
-    console = out()
     names = ("model alone", "new answers", "gain", "95 %", "known answers", "gain", "95 %", "cosine alone")
     rows = []
     dense = dense_means(trial.folds, trial.measures)
@@ -223,22 +221,22 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
             gain = trial.difference(measure, known=known)
             row += [Text(f"{mean(scores, measure):.4f}"), *change_cells(gain, change_style(gain))]
         rows.append((*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim")))
-    show(console, table(("measure", *(f">!{name}" for name in names)), rows))
-    console.print()
+    print_table(("measure", *(f">!{name}" for name in names)), rows)
+    print_line()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
-    show(console, Text(f"{learnt}; {_parts(trial.parts)}"))
+    print_line(f"{learnt}; {_parts(trial.parts)}")
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         unused = f"{counted(count, 'other')} not used, because their judged answers match no passage of the base or"
-        show(console, Text(clean(f"{unused} too many: {named}{more}")))
+        print_line(f"{unused} too many: {named}{more}")
     if refusal_follows:
         return
     if trial.refusal:
-        show(console, Text(trial.refusal, "yellow"))
+        print_line(trial.refusal, "yellow")
         return
     new = "also for new answers" if trial.gains() else "for known answers in other words; no difference for new answers"
-    show(console, Text(f"better beyond noise on held-out questions, {new}", "green"))
+    print_line(f"better beyond noise on held-out questions, {new}", "green")
 
 
 def _parts(parts: QuestionParts) -> str:

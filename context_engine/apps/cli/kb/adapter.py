@@ -9,9 +9,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, outcome, print_json, print_line, table
 from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_domain, with_location
 from context_engine.apps.cli.kb.base import judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def adapter() -> None:
 
 @adapter.command("list", epilog="\b\nExample:\n  context-engine kb adapter list --domain NPA")
 @with_domain("The domain they were learnt for")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Show the adapters of a domain with the gains measured before they were kept.
@@ -45,7 +46,7 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     elif not adapters:
         note(f"{name} has no adapter: 'context-engine eval tune --adapter' learns one from judged questions.")
     else:
-        show(out(), _table(adapters))
+        print_line(_table(adapters))
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter use 3f9a1c0b7e42 --domain NPA")

@@ -41,12 +41,11 @@ def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator
         ConfigError: the embedder is unusable.
     """
     from context_engine.wiring.embedded_base import base_as_it_is, no_base
-    from context_engine.wiring.setup import load_setup
     from context_engine.wiring.sinks import configured_base
 
     path = _base_path(location)
     if embedder:
-        setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+        setup = location.load()
         opened = configured_base(setup, path, setup.models(location.data_dir))
     else:
         opened = base_as_it_is(path)

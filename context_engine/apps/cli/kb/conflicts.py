@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import note, out, outcome, print_json, show
+from context_engine.apps.cli.console import note, outcome, print_line, publish
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
@@ -22,7 +22,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
-from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.options import Moment, with_json
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name
@@ -53,7 +53,7 @@ Exit code: 0 none that is not settled, 1 there is one, 2 usage or configuration.
 @click.option("--all", "everything", is_flag=True, help="Also settled ones.")
 @click.option("--settle", metavar="ID", help="Settle a contradiction; needs --reason.")
 @click.option("--reason", metavar="TEXT", help="With --settle: why it is none, or what will be done.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def conflicts(
     location: ConfigLocation,
@@ -64,7 +64,7 @@ def conflicts(
     settle: str | None,
     reason: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """List documents that contradict each other: the same rule with another value, date, modal, negation or bound.
 
     Sentences and table cells of the documents in force are compared, across sources and tiers. Each finding says which
@@ -84,7 +84,7 @@ def conflicts(
     file = Path(context.data_dir) / FILE
     if settle is not None and reason is not None:
         _settle(file, report, settle, reason)
-        return
+        return 0
     settled = settled_conflicts(file)
     wanted = [
         finding
@@ -97,13 +97,11 @@ def conflicts(
     if as_json:
         rows = [_row(finding, answers, settled.get(finding.finding_id)) for finding in shown]
         counts = {"passages": report.passages, "statements": report.statements, "not_in_force": report.not_in_force}
-        print_json(
-            {"schema_version": SCHEMA_VERSION, "domain": name, **counts, "unread": list(unread), "findings": rows}
-        )
+        publish({"domain": name, **counts, "unread": list(unread), "findings": rows})
     else:
         _print(shown, answers, settled)
         _summary(report, wanted, unsettled, unread)
-    click.get_current_context().exit(FAILURE if unsettled else 0)
+    return FAILURE if unsettled else 0
 
 
 def _settle(file: Path, report: RadarReport, finding_id: str, reason: str) -> None:
@@ -178,7 +176,6 @@ def _side_row(side: RadarSide) -> dict[str, Any]:
 def _print(findings: Sequence[RadarFinding], answers: Mapping[str, int] | None, settled: Mapping[str, Settled]) -> None:
     from rich.text import Text
 
-    console = out()
     for finding in findings:
         what = "; ".join(f"{each.code}: {each.first or '-'} / {each.second or '-'}" for each in finding.differences)
         head = Text(finding.finding_id, "bold").append(f"  {clean(what)}", "yellow")
@@ -186,13 +183,13 @@ def _print(findings: Sequence[RadarFinding], answers: Mapping[str, int] | None, 
             head.append("  in other words", "dim")
         if answers is not None:
             head.append(f"  shown in {counted(answers[finding.finding_id], 'answer')}", "dim")
-        show(console, head)
+        print_line(head)
         for place, side in enumerate((finding.first, finding.second)):
             words = [clean(each[place + 1]) for each in finding.differences]
-            show(console, _side_text(side, words, yields=finding.yields == ("first", "second")[place]))
+            print_line(_side_text(side, words, yields=finding.yields == ("first", "second")[place]))
         if entry := settled.get(finding.finding_id):
-            show(console, Text(clean(f"  settled by {entry.by} on {entry.at[:10]}: {entry.reason}"), "dim"))
-        console.print()
+            print_line(f"  settled by {entry.by} on {entry.at[:10]}: {entry.reason}", "dim")
+        print_line()
 
 
 def _side_text(side: RadarSide, words: Sequence[str], *, yields: bool) -> Text:

@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.report import check_pages
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
+from context_engine.apps.cli.console import (
+    note,
+    print_line,
+    print_table,
+    publish,
+    written,
+)
 from context_engine.apps.cli.context import only_domain, with_domain
+from context_engine.apps.cli.options import with_json, with_page
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 
@@ -33,8 +39,8 @@ Examples:
 @click.command(epilog=GAPS)
 @with_domain("The domain whose searches are read")
 @click.option("--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Period, up to now.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_ledger
 def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, as_json: bool) -> None:
     """Show the gaps of a domain that its recorded searches reveal.
@@ -60,7 +66,7 @@ def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, a
         values = {"gaps": report, "domain": name, "days": days, "unread": unread}
         written(page, standalone_page(Page("review/gaps.html", values), demo=context.demo))
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "domain": name, "days": days, **_published(report)})
+        publish({"domain": name, "days": days, **_published(report)})
     elif page is None:
         _print(report, days)
         if unread:
@@ -99,26 +105,26 @@ def _groups(
 ) -> None:
     if not groups:
         return
-    show(out(), Text(f"{title}: {counted(len(groups), 'subject')}", "bold"))
+    print_line(f"{title}: {counted(len(groups), 'subject')}", "bold")
     rows = [
         (clean(group.question), group.searches, group.askers, group.last[:10], ", ".join(map(_name, group.documents)))
         for group in groups[:_MOST_ROWS]
     ]
-    show(out(), table(("question", *(f">{name}" for name in counts), "last", documents), rows))
+    print_table(("question", *(f">{name}" for name in counts), "last", documents), rows)
     if len(groups) > _MOST_ROWS:
         note(f"and {len(groups) - _MOST_ROWS} more; --json has them")
-    out().print()
+    print_line()
 
 
 def _documents_table(title: str, rows: Sequence[tuple[Any, ...]]) -> None:
     if not rows:
         return
-    show(out(), Text(f"{title}: {counted(len(rows), 'document')}", "bold"))
+    print_line(f"{title}: {counted(len(rows), 'document')}", "bold")
     columns = ("document", ">answers")[: len(rows[0])]
-    show(out(), table(columns, rows[:_MOST_DOCUMENTS]))
+    print_table(columns, rows[:_MOST_DOCUMENTS])
     if len(rows) > _MOST_DOCUMENTS:
         note(f"and {len(rows) - _MOST_DOCUMENTS} more; --json has them")
-    out().print()
+    print_line()
 
 
 def _name(name: DocumentName) -> str:

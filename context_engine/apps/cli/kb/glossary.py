@@ -16,6 +16,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="\b\nExample:\n  context-engine kb glossary --domain NPA")
 @with_domain("The domain whose sources are read")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.

@@ -11,20 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import calibration_text, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
     """Show the content of the base, and when each source was last written.
@@ -42,42 +42,40 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         published = {**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters}
         print_json({**published, "ingests": [report.to_dict() for report in ingests]})
         return
-    console = out()
-    show(console, _facts(facts))
-    console.print()
+    print_line(_facts(facts))
+    print_line()
     last = {source_id: report.at for report in reversed(ingests) for source_id in report.sources}
     rows = (
         (name, source.documents, source.chunks, last.get(name, "")[:16].replace("T", " "))
         for name, source in facts.sources.items()
     )
-    show(console, table(("source", ">documents", ">chunks", "last ingest"), rows))
+    print_table(("source", ">documents", ">chunks", "last ingest"), rows)
     if len(facts.partitions) > 1:
-        console.print()
-        show(console, _partitions(facts.partitions))
+        print_line()
+        print_line(_partitions(facts.partitions))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def verify(location: ConfigLocation, as_json: bool) -> None:
+def verify(location: ConfigLocation, as_json: bool) -> int:
     """Check that all rows are unchanged since they were written and indexed once; exit code 1 if not."""
     with opened_base(location) as base, busy("Verifying …"):
         report = base.verify()
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
-        console = out()
         for problem in report.problems:
-            show(console, Text(clean(problem), "red"))
+            print_line(problem, "red")
         state = Text("sound", "green") if report.ok else Text("damaged", "red")
         counts = f"{report.documents} documents, {report.chunks} chunks, {report.indexed} indexed"
-        show(console, state.append(f": {counts}", ""))
-    click.get_current_context().exit(0 if report.ok else FAILURE)
+        print_line(state.append(f": {counts}", ""))
+    return 0 if report.ok else FAILURE
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb calibrate")
 @with_location
-def calibrate(location: ConfigLocation) -> None:
+def calibrate(location: ConfigLocation) -> int:
     """Calibrate the scope threshold of every domain to the current content of the base.
 
     'ingest' does this itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
@@ -86,7 +84,7 @@ def calibrate(location: ConfigLocation) -> None:
     """
     with opened_base(location, embedder=True) as base:
         all_calibrated = _calibrate(location, base)
-    click.get_current_context().exit(0 if all_calibrated else FAILURE)
+    return 0 if all_calibrated else FAILURE
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb rebuild")
@@ -147,9 +145,8 @@ def adopt(location: ConfigLocation, name: str) -> None:
     was made, the other commands warn and name the folder of the base that was left behind: this is NAME.
     """
     from context_engine.settings.data_dir import adopt_data_dir
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)
     outcome("adopted", str(path))
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -23,6 +22,7 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.places import Places, open_place
 from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
@@ -126,7 +126,7 @@ def with_search(command: F) -> F:
 @click.option(
     "--html",
     "page",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Also write the answer as an HTML page.",
 )
@@ -134,7 +134,7 @@ def with_search(command: F) -> F:
 @click.option("--request-id", metavar="ID", help="Return your own id of this call in the result.")
 @with_acting
 @with_location
-def search(query: str, location: ConfigLocation, **options: Any) -> None:
+def search(query: str, location: ConfigLocation, **options: Any) -> int:
     """Search a domain and show the ranked, provenance-tagged answer.
 
     QUERY is a question or keywords; "-" reads it from stdin.
@@ -180,7 +180,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
         open_place(result, options["opened"], places)
     for sentence in close_writers():
         note(f"warning: {sentence}", style="yellow")
-    click.get_current_context().exit(outcome_code(result))
+    return outcome_code(result)
 
 
 def outcome_code(result: SearchResult) -> int:

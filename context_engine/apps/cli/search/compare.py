@@ -14,6 +14,7 @@ from rich.text import Text
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import only_domain, open_context, with_acting
+from context_engine.apps.cli.options import FILE, OLD_FILE
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
@@ -39,8 +40,8 @@ Examples:
   context-engine compare --file answer.json
 """
 
-_IN: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
-_OUT: Final = click.Path(dir_okay=False, path_type=Path)
+_IN: Final = OLD_FILE
+_OUT: Final = FILE
 
 
 class _ComparedAnswer(NamedTuple):
@@ -62,7 +63,7 @@ class _ComparedAnswer(NamedTuple):
 @click.option("--save", type=_OUT, metavar="FILE", help="Append the JSON object to FILE as one line.")
 @with_acting
 @with_ledger
-def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> None:
+def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> int:
     """Show an answer next to its baseline, and why they differ.
 
     The baseline is the candidates sorted by relevance, before deduplication, thresholds, reranker and authority.
@@ -82,7 +83,7 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
     if save is not None:
         append_comparison(save, comparison)
         note(f"appended to {save}")
-    click.get_current_context().exit(answer.code)
+    return answer.code
 
 
 def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _ComparedAnswer:
