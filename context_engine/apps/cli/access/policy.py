@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from context_engine.apps.cli.access.check import operator_context
+from context_engine.apps.cli.access.check import access_context
 from context_engine.apps.cli.console import print_json, write_text
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.errors import InvalidRequest
@@ -27,7 +27,7 @@ def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     from context_engine.core.policy.access_review import cedar_entities, cedar_policies
     from context_engine.settings.access_file import MANIFEST_POLICY
 
-    context = operator_context(location)
+    context = access_context(location)
     decides = context.setup.config.principals.policy
     if decides != MANIFEST_POLICY:
         raise InvalidRequest(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.access.check import Somebody, operator_context, principal_of, with_somebody
+from context_engine.apps.cli.access.check import Somebody, access_context, principal_of, with_somebody
 from context_engine.apps.cli.access.matrix import principal_words
-from context_engine.apps.cli.console import note, print_json, print_line
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.console import note, print_line, publish
 from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import progress_bar
@@ -19,9 +20,6 @@ from context_engine.core.models import Principal, SearchResult
 if TYPE_CHECKING:
     from context_engine.testing.noninterference import AccessCertificate
 
-
-SCHEMA_VERSION: Final = 1
-_DIFFERS: Final = 1
 
 PROVE: Final = """\b
 Examples:
@@ -62,7 +60,7 @@ def prove(
     """
     from context_engine.evaluation.access_proof import prove_access
 
-    context = operator_context(location)
+    context = access_context(location)
     principal = principal_of(context, somebody)
     left_out = _left_out(context, adapter)
     with progress_bar("Changing what may not be read") as bar:
@@ -78,18 +76,12 @@ def prove(
             progress=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
-        published = {
-            "schema_version": SCHEMA_VERSION,
-            **certificate.to_dict(),
-            "left_out": left_out,
-            "demo": context.demo,
-        }
-        print_json(published)
+        publish({**certificate.to_dict(), "left_out": left_out, "demo": context.demo})
     else:
         _print(principal, certificate)
     if left_out:
         note(f"not on trial, because their adapter is not {adapter!r}: {', '.join(left_out)}", style="yellow")
-    return 0 if certificate.holds else _DIFFERS
+    return 0 if certificate.holds else FAILURE
 
 
 def forms() -> Mapping[str, Any]:

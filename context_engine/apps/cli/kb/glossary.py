@@ -11,7 +11,6 @@ from context_engine.apps.cli.console import note, print_json
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
-    only_domain,
     open_context,
     with_domain,
     with_location,
@@ -39,7 +38,7 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     from context_engine.core.query import glossary_of
 
     context = open_context(location, domain=domain, one_domain=True, operator=True)
-    spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
+    spec = context.setup.registry.domain(context.domain)
     with busy("Reading the texts …", quiet=True):
         texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}

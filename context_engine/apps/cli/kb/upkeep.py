@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, table
+from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import calibration_text, judged_questions, opened_base, print_calibrations
@@ -42,7 +40,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         published = {**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters}
         print_json({**published, "ingests": [report.to_dict() for report in ingests]})
         return
-    print_line(_facts(facts))
+    print_table(("", ""), _facts(facts), header=False)
     print_line()
     last = {source_id: report.at for report in reversed(ingests) for source_id in report.sources}
     rows = (
@@ -52,7 +50,8 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
     print_table(("source", ">documents", ">chunks", "last ingest"), rows)
     if len(facts.partitions) > 1:
         print_line()
-        print_line(_partitions(facts.partitions))
+        columns = (">partition", "open to", "clearance", "sources", ">documents", ">chunks")
+        print_table(columns, map(_partition_row, facts.partitions))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
@@ -67,9 +66,9 @@ def verify(location: ConfigLocation, as_json: bool) -> int:
     else:
         for problem in report.problems:
             print_line(problem, "red")
-        state = Text("sound", "green") if report.ok else Text("damaged", "red")
+        state = ("sound", "green") if report.ok else ("damaged", "red")
         counts = f"{report.documents} documents, {report.chunks} chunks, {report.indexed} indexed"
-        print_line(state.append(f": {counts}", ""))
+        print_line(styled(state, f": {counts}"))
     return 0 if report.ok else FAILURE
 
 
@@ -151,24 +150,18 @@ def adopt(location: ConfigLocation, name: str) -> None:
     outcome("adopted", str(path))
 
 
-def _facts(stats: BaseStats) -> Table:
-    if stats.lag is None:
-        index = "unreadable: run 'kb rebuild'"
-    else:
-        index = f"{stats.lag} behind" if stats.lag else "up to date"
-    rows = (
-        ("path", stats.path),
-        ("documents", stats.documents),
-        ("chunks", stats.chunks),
-        ("size", _size(stats.bytes)),
-        ("commits", stats.generation),
-        ("index", index),
-        ("vectors", _vectors(stats)),
-        ("schema, analyser", f"{_schema(stats.schema_version)}, {stats.analyser_version}"),
-        *adapter_lines(stats.adapters),
-        *_calibrations(stats),
-    )
-    return table(("", ""), rows, header=False)
+def _facts(stats: BaseStats) -> Iterator[tuple[str, object]]:
+    index = f"{stats.lag} behind" if stats.lag else "up to date"
+    yield "path", stats.path
+    yield "documents", stats.documents
+    yield "chunks", stats.chunks
+    yield "size", _size(stats.bytes)
+    yield "commits", stats.generation
+    yield "index", "unreadable: run 'kb rebuild'" if stats.lag is None else index
+    yield "vectors", _vectors(stats)
+    yield "schema, analyser", f"{_schema(stats.schema_version)}, {stats.analyser_version}"
+    yield from adapter_lines(stats.adapters)
+    yield from _calibrations(stats)
 
 
 def _schema(version: int) -> str:
@@ -178,14 +171,11 @@ def _schema(version: int) -> str:
     return str(version) if version == newest else f"{version} (older: 'kb rebuild' upgrades it to {newest})"
 
 
-def _partitions(partitions: Sequence[PartitionStats]) -> Table:
-    """Return a table of the partitions, each with its own index, and who may read them."""
-    rows = []
-    for partition in partitions:
-        readers = "those the rules admit" if partition.rules else "everybody"
-        sources, clearance = ", ".join(partition.sources), partition.classification or "none"
-        rows.append((partition.key, readers, clearance, sources, partition.documents, partition.chunks))
-    return table((">partition", "open to", "clearance", "sources", ">documents", ">chunks"), rows)
+def _partition_row(partition: PartitionStats) -> tuple[object, ...]:
+    """Return a partition, which has an index of its own, and who may read it."""
+    readers = "those the rules admit" if partition.rules else "everybody"
+    sources, clearance = ", ".join(partition.sources), partition.classification or "none"
+    return (partition.key, readers, clearance, sources, partition.documents, partition.chunks)
 
 
 def _calibrations(stats: BaseStats) -> Iterator[tuple[str, str]]:
