@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,37 +68,36 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
     scope = {} if domain else _scope_of_domains(setup, data)
     audit = audit_in_force(setup, data)
+    connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
     if as_json:
-        settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
-        found = {
-            "origin": paths.origin,
-            "config_dir": _text(paths.config_dir),
-            "manifest_dir": _text(paths.manifest_dir),
-            "data_dir": _text(data),
+        found = {"config_dir": paths.config_dir, "manifest_dir": paths.manifest_dir, "data_dir": data}
+        published = {
+            "found": {"origin": paths.origin, **{key: folder and str(folder) for key, folder in found.items()}},
+            "settings": {
+                each.key: {key: getattr(each, key) for key in ("value", "origin", "default")} for each in shown
+            },
+            **({"scope": {name: threshold._asdict() for name, threshold in scope.items()}} if scope else {}),
+            "connections": connections,
+            "access": access_in_force(setup),
+            "audit": audit.to_dict(),
         }
-        connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
-        shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
-        whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
-        whole["access"] = access_in_force(setup)
-        whole["audit"] = audit.to_dict()
-        print_json(json.dumps(whole, default=str))
+        print_json(json.dumps(published, default=str))
         return
-    console = out()
     print_line(_where(paths))
     if data:
         print_line(styled(("data: ", "dim"), str(data)))
     print_line(styled(("access: ", "dim"), _access(setup)))
     print_line(styled(("audit: ", "dim"), audit_summary(audit)))
     print_line()
-    print_line(_settings(shown, console.width))
+    print_line(_settings(shown, out().width))
     if scope:
         print_line()
         print_line("scope_threshold auto is", "bold")
-        print_line(_pairs({name: f"{one.value:.2f} ({one.origin})" for name, one in scope.items()}))
-    for name in setup.config.connections.names:
+        _print_pairs({name: f"{threshold.value:.2f} ({threshold.origin})" for name, threshold in scope.items()})
+    for name, values in connections.items():
         print_line()
         print_line(f"connection {name}", "bold")
-        print_line(_pairs(setup.config.connections.shown(name)))
+        _print_pairs(values)
 
 
 @config.command("check", epilog="\b\nExample:\n  context-engine config check --stage prod && deploy")
@@ -122,9 +121,9 @@ def check_command(location: ConfigLocation, as_json: bool) -> int:
             bad = any(problem.file == file for problem in report.problems)
             print_line(styled(("  ✗ " if bad else "  ✓ ", "red" if bad else "green"), file))
         for notice in report.notices:
-            print_line(f"warning: {clean(notice.message)}", "yellow")
+            print_line(f"warning: {notice.message}", "yellow")
         for problem in report.problems:
-            print_line(f"error: {clean(str(problem))}", "red")
+            print_line(f"error: {problem}", "red")
         count = len(report.domains)
         can = f"{counted(count, 'domain')} can be searched: {', '.join(report.domains)}"
         print_line(can if count else "no domain can be searched", "green" if report.ok and count else "")
@@ -138,21 +137,17 @@ def check_command(location: ConfigLocation, as_json: bool) -> int:
 @with_location
 def personas_command(location: ConfigLocation, as_json: bool) -> None:
     """List the personas that a search can name, with the settings of each."""
-
-    personas = location.load().config.personas
+    personas = dict(sorted(location.load().config.personas.items()))
+    settings = {name: {key: value for key, (value, _) in persona.layer.items()} for name, persona in personas.items()}
     if as_json:
         rows = {
-            name: {
-                "description": persona.description,
-                "settings": {key: value for key, (value, _) in persona.layer.items()},
-            }
-            for name, persona in sorted(personas.items())
+            name: {"description": persona.description, "settings": settings[name]} for name, persona in personas.items()
         }
         print_json({"personas": rows})
         return
-    for name, persona in sorted(personas.items()):
-        print_line(styled((name, "bold"), f"  {clean(persona.description)}" if persona.description else ""))
-        print_line("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in persona.layer.items()), "dim")
+    for name, persona in personas.items():
+        print_line(styled((name, "bold"), f"  {persona.description}" if persona.description else ""))
+        print_line("  " + ", ".join(f"{key} {_value(value)}" for key, value in settings[name].items()), "dim")
     if not personas:
         print_line("config/personas.json names no persona.")
 
@@ -278,16 +273,12 @@ def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
     return table(("setting", "value", "origin", "meaning")[:columns], rows)
 
 
-def _pairs(values: dict[str, Any]) -> Table:
+def _print_pairs(values: Mapping[str, Any]) -> None:
     rows = ((key, _value(value)) for key, value in values.items())
-    return table(("", ""), rows, indented=True, header=False)
+    print_table(("", ""), rows, indented=True, header=False)
 
 
 def _value(value: Any) -> str:
     if value is None:
         return "–"
     return clean(value) if isinstance(value, str) else clean(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

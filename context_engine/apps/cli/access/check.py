@@ -1,4 +1,4 @@
-"""`access check` and `access matrix`: who may search what."""
+"""`access check`, `access matrix` and `policy export`: who may search what, and the rules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
+from context_engine.apps.cli.access.matrix import access_page, decision_words, principal_words, print_matrix, sign
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import note, print_line, print_table, publish, styled, written
+from context_engine.apps.cli.console import (
+    note,
+    print_json,
+    print_line,
+    print_table,
+    publish,
+    styled,
+    write_text,
+    written,
+)
 from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import F, gathered, with_json, with_page
 from context_engine.core.models import (
@@ -24,7 +33,14 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
-from context_engine.core.policy.access_review import AccessMatrix, Holder, access_matrix, holders_in_rules
+from context_engine.core.policy.access_review import (
+    AccessMatrix,
+    Holder,
+    access_matrix,
+    cedar_entities,
+    cedar_policies,
+    holders_in_rules,
+)
 from context_engine.errors import InvalidRequest, nearest
 
 _OPTIONS: Final = (
@@ -170,8 +186,6 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
         principals=context.setup.config.principals.named.values(),
     )
     if page is not None:
-        from context_engine.apps.cli.access.matrix import access_page
-
         written(page, access_page(access, domains, demo=context.demo))
     if as_json:
         publish({**_matrix_rows(access), "demo": context.demo})
@@ -270,3 +284,33 @@ def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
         for place, row in enumerate(matrix_shown.sources)
     ]
     return {"policy_hash": matrix_shown.policy_hash, "sources": rows}
+
+
+@click.group()
+def policy() -> None:
+    """Export the access rules; for an operator, once there is an access.yaml."""
+
+
+@policy.command(
+    epilog="\b\nExamples:\n  context-engine policy export --cedar > rules.cedar\n"
+    "  context-engine policy export --cedar --entities > entities.json"
+)
+@click.option("--cedar", is_flag=True, required=True, help="As Cedar policies.")
+@click.option("--entities", is_flag=True, help="What they speak of instead: clearances, sources, principals; as JSON.")
+@with_location
+def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
+    """Write the manifests' rules for reviewers and for tools that analyse them."""
+    from context_engine.settings.access_file import MANIFEST_POLICY
+
+    context = access_context(location)
+    decides = context.setup.config.principals.policy
+    if decides != MANIFEST_POLICY:
+        raise InvalidRequest(
+            f"the policy {decides!r} decides here and not the manifests' rules: export it where it stands"
+        )
+    domains = tuple(context.registry.domains.values())
+    if entities:
+        principals = context.setup.config.principals.named.values()
+        print_json(cedar_entities(domains, principals))
+    else:
+        write_text(cedar_policies(domains))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, selected_searches, with_selection
 from context_engine.apps.cli.audit.rehearsal_page import (
@@ -21,7 +22,6 @@ from context_engine.apps.cli.audit.rehearsal_page import (
     rehearsal_page,
     text_name,
 )
-from context_engine.apps.cli.audit.report import check_pages
 from context_engine.apps.cli.console import (
     note,
     print_line,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.audit.report import check_pages
 from context_engine.apps.cli.console import (
     note,
     print_line,
