@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.console import note, outcome, print_json, publish
+from context_engine.apps.cli.console import note, outcome, publish
 from context_engine.apps.cli.context import ConfigLocation, os_user, require_operator, with_location
 from context_engine.apps.cli.options import OLD_FILE, PLACE, with_json
 from context_engine.apps.cli.progress import progress_bar
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from context_engine.service.backup.restoring import RestoredBackup
     from context_engine.wiring.setup import Setup
 
-SCHEMA_VERSION: Final = 1
 _PARTS: Final = ("base", "ledger", "tokens", "judgements")
-_FILE: Final = PLACE
 
 BACKUP: Final = """\b
 Examples:
@@ -31,7 +29,7 @@ Examples:
 
 
 @click.command(epilog=BACKUP)
-@click.argument("target", metavar="FILE_OR_DIR", type=_FILE)
+@click.argument("target", metavar="FILE_OR_DIR", type=PLACE)
 @with_json
 @with_location
 def backup(location: ConfigLocation, target: Path, as_json: bool) -> None:
@@ -77,7 +75,7 @@ Examples:
     metavar="LEDGER",
     help="Repeat the erasures of a newer ledger: its file, its DSN, or its export in jsonl; may be repeated.",
 )
-@click.option("--config-to", type=_FILE, metavar="DIR", help="Write the configuration alone, to a new folder.")
+@click.option("--config-to", type=PLACE, metavar="DIR", help="Write the configuration alone, to a new folder.")
 @with_json
 @with_location
 def restore(
@@ -110,7 +108,7 @@ def restore(
         data_dir = setup.data_dir(location.data_dir)
         restored = restore_parts(setup, data_dir, archive, wanted, clock=SystemClock(), progress=progress)
     if as_json:
-        print_json(_published(archive, restored, dry_run=dry_run))
+        publish(_published(archive, restored, dry_run=dry_run))
     else:
         _report(restored, dry_run=dry_run)
     for sentence in restored.notes:
@@ -123,7 +121,6 @@ def _setup(location: ConfigLocation) -> Setup:
     Raises:
         InvalidRequest: the user is no operator.
     """
-
     setup = location.load()
     require_operator(setup.config.principals)
     return setup
@@ -167,7 +164,6 @@ def _report(restored: RestoredBackup, *, dry_run: bool) -> None:
 
 def _published(archive: Path, restored: RestoredBackup, *, dry_run: bool) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
         "archive": str(archive),
         "dry_run": dry_run,
         **_facts(restored.manifest),

@@ -9,15 +9,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_line, publish, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 from context_engine.apps.web.snippet import readable
 from context_engine.core.models import Chunk, DocumentRule
 from context_engine.errors import InvalidRequest, nearest
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from context_engine.ingest.loaded_document import Skipped
     from context_engine.wiring.setup import Setup
 
-SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
 _FIRST_WORDS: Final = 2_000  # characters of a chunk, enough for one line of readable words
 _OTHER_COLUMNS: Final = 44  # width of the table without the words
@@ -76,9 +72,9 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     rule = _rule(setup, options["doc_type"], options["profile"])
     documents, skipped, more = _cut(file, setup, counter, rule, limit)
     if as_json:
-        print_json(_as_dict(shown_name(path), counter, documents, skipped, more=more))
+        publish(_as_dict(shown_name(path), counter, documents, skipped, more=more))
     else:
-        _print(out(), documents)
+        _print(documents)
     for skip in skipped:
         note(
             f"could not be read: {skip}" if skip.error else f"no passage: {skip}", style="red" if skip.error else "dim"
@@ -156,7 +152,6 @@ def _as_dict(
         for document, chunks in documents
     ]
     return {
-        "schema_version": SCHEMA_VERSION,
         "file": path,
         "counter": counter.name,
         "documents": published,
@@ -165,30 +160,30 @@ def _as_dict(
     }
 
 
-def _print(console: Console, documents: Sequence[_CutDocument]) -> None:
+def _print(documents: Sequence[_CutDocument]) -> None:
     for number, (document, chunks) in enumerate(documents):
         if number:
-            console.print()
-        _print_document(console, document, chunks)
+            print_line()
+        _print_document(document, chunks)
     if len(documents) > 1:
-        console.print()
+        print_line()
         total = sum(len(chunks) for _, chunks in documents)
-        show(console, Text(f"{counted(len(documents), 'document')}, {counted(total, 'chunk')}", "bold"))
+        print_line(f"{counted(len(documents), 'document')}, {counted(total, 'chunk')}", "bold")
 
 
-def _print_document(console: Console, document: PreparedDocument, chunks: Sequence[Chunk]) -> None:
+def _print_document(document: PreparedDocument, chunks: Sequence[Chunk]) -> None:
     strategy, structure = document.strategy, document.structure
-    show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
+    print_line(f"{document.base.title} ({document.document_id})", "bold")
     method = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
     reason = f"{structure.reason} ({method})" if structure else f"{document.base.doc_type}: {method}"
-    show(console, Text(clean(reason), "dim"))
-    show(console, _table(chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
+    print_line(reason, "dim")
+    print_line(_table(chunks, max(_LEAST_WORDS, out().width - _OTHER_COLUMNS)))
     tokens = sorted(chunk.metadata["token_count"] for chunk in chunks)
     if tokens:
         spread = f"{tokens[0]} to {tokens[-1]}, median {median(tokens):.0f}"
-        show(console, Text(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})"))
+        print_line(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})")
     for warning in document.warnings:
-        show(console, Text(f"warning: {clean(warning)}", "yellow"))
+        print_line(f"warning: {warning}", "yellow")
 
 
 def _table(chunks: Sequence[Chunk], width: int) -> Table:

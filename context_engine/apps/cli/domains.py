@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,7 +45,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     for problem in registry.unread:
-        print_line(f"cannot be read: {clean(str(problem))}", "red")
+        print_line(f"cannot be read: {problem}", "red")
     if not registry.names and not registry.unread:
         print_line("No domain is registered. Write one with 'context-engine init DIR'.")
     for number, name in enumerate(registry.names):
@@ -52,7 +54,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
         if name in registry.broken:
             print_line(_title(name, ""))
             for problem in registry.broken[name].each:
-                print_line(f"  cannot be used: {clean(str(problem))}", "red")
+                print_line(f"  cannot be used: {problem}", "red")
         else:
             domain = registry.domain(name)
             print_line(_title(name, domain.title))
@@ -155,18 +157,13 @@ def import_datasets(location: ConfigLocation, connection: str, domain: str, outp
 
 
 def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
-    from functools import partial
-
     from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
     from context_engine.core.engine import SystemClock
 
     setup = location.load()
     clock = SystemClock()
-    workspace = Workspace(partial(setup.config.connections.get, connection), clock)
-    try:
+    with closing(Workspace(partial(setup.config.connections.get, connection), clock)) as workspace:
         return list_datasets(workspace, clock)
-    finally:
-        workspace.close()
 
 
 def manifest(datasets: Iterable[DatasetInfo], connection: str, domain: str) -> Iterator[str]:

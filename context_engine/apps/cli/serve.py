@@ -16,7 +16,14 @@ import click
 
 from context_engine.apps.cli.app import TERMINATED
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import ConfigLocation, open_context, os_user, with_acting, with_location
+from context_engine.apps.cli.context import (
+    ConfigLocation,
+    note_unwritten,
+    open_context,
+    os_user,
+    with_acting,
+    with_location,
+)
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.errors import MissingExtra
 
@@ -243,7 +250,6 @@ def mcp(location: ConfigLocation) -> int:
     from context_engine.apps.mcp.stdio import serve_stdio
     from context_engine.service.callers import Authenticated
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit_writers import close_writers
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     operator = context.setup.config.principals.is_operator(os_user())
@@ -252,6 +258,5 @@ def mcp(location: ConfigLocation) -> int:
         in_order = serve_stdio(deployment, Authenticated(principal=context.principal, operator=operator))
     finally:
         deployment.close()
-        for warning in close_writers():
-            note(f"warning: {warning}", style="yellow")
+        note_unwritten()
     return 0 if in_order else TERMINATED

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note, print_json, print_line, print_table
-from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
+from context_engine.apps.cli.context import ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import TimeSpan, with_json
 from context_engine.core.models import API_PRINCIPAL, utc_text
 from context_engine.errors import InvalidRequest, nearest
@@ -173,8 +173,7 @@ def _with_store(
     """
     from context_engine.settings.token_store import TokenStore
 
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
+    context = operator_context(location)
     if writes and not context.demo:
         context.setup.claim(context.data_dir)
     with closing(TokenStore(context.data_dir)) as store:

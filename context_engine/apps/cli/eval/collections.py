@@ -13,16 +13,15 @@ from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import note, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     check_outputs,
     check_writable,
-    combine_options,
     print_warnings,
     write_json,
     write_reports,
 )
+from context_engine.apps.cli.options import FILE, with_options
 from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest
 
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 _VERDICT_STYLES: Final = {"better": "green", "worse": "bold red"}
 
-collection_options = combine_options(
-    click.option("--collections", type=PATH, metavar="FILE", help="YAML or JSON file of several named collections."),
+collection_options = with_options(
+    click.option("--collections", type=FILE, metavar="FILE", help="YAML or JSON file of several named collections."),
     click.option("--collection", multiple=True, metavar="NAME=FOLDER", help="A collection: a folder's queries, qrels."),
 )
 

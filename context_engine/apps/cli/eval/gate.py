@@ -13,7 +13,6 @@ from context_engine.apps.cli.console import note, print_line, print_table, style
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import collection_options, named_collections, open_named_collections
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     check_writable,
@@ -23,6 +22,7 @@ from context_engine.apps.cli.eval.options import (
     write_json,
     write_reports,
 )
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
@@ -48,7 +48,7 @@ Examples:
 
 
 @click.command(epilog=GATE)
-@click.argument("file", type=PATH)
+@click.argument("file", type=FILE)
 @click.option("--write", is_flag=True, help="Save today's runs as the baseline; creates FILE if it does not exist.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Test the gate with a changed setting.")
 @question_options

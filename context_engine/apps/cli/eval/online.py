@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, outcome, print_json, print_table
-from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
+from context_engine.apps.cli.console import note, outcome, print_table, publish
+from context_engine.apps.cli.context import ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest, nearest
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from context_engine.core.models import Experiment
     from context_engine.evaluation.online import ArmResult, OnlineComparison
 
-SCHEMA_VERSION: Final = 1
 ONLINE: Final = """\b
 Examples:
   context-engine eval online deep
@@ -42,8 +41,7 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> int:
     from context_engine.evaluation.online import compared_online
     from context_engine.service.judgements import read_judgements
 
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
+    context = operator_context(location)
     experiments = context.setup.resolver.base().values.experiments
     if name not in experiments:
         raise InvalidRequest(f"there is no experiment {name!r} in the setting experiments.{nearest(name, experiments)}")
@@ -52,7 +50,7 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> int:
         read_judgements(context.data_dir), name, alpha=experiment.alpha, most_pairs=experiment.most_pairs
     )
     if as_json:
-        print_json(_published(name, experiment, compared))
+        publish(_published(name, experiment, compared))
     else:
         _print(experiment, compared)
     return DEGRADED if compared.decision == "not_yet" else 0
@@ -60,14 +58,8 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> int:
 
 def _published(name: str, experiment: Experiment, compared: OnlineComparison) -> dict[str, Any]:
     arms = {arm: {**result._asdict(), "share": result.share} for arm, result in (("a", compared.a), ("b", compared.b))}
-    about = {"experiment": name, "domain": experiment.domain, "alpha": experiment.alpha}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **about,
-        "most_pairs": experiment.most_pairs,
-        **compared._asdict(),
-        **arms,
-    }
+    about = {"domain": experiment.domain, "alpha": experiment.alpha, "most_pairs": experiment.most_pairs}
+    return {"experiment": name, **about, **compared._asdict(), **arms}
 
 
 def _print(experiment: Experiment, compared: OnlineComparison) -> None:

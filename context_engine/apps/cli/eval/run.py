@@ -21,7 +21,6 @@ from context_engine.apps.cli.eval.collections import (
     save_runs,
 )
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     change_style,
@@ -34,7 +33,7 @@ from context_engine.apps.cli.eval.options import (
     write_json,
     write_reports,
 )
-from context_engine.apps.cli.options import PLACE
+from context_engine.apps.cli.options import FILE, PLACE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import ms
 from context_engine.apps.web.inert import clean
@@ -127,8 +126,8 @@ def _run_collections(location: ConfigLocation, options: dict[str, Any], collecti
 
 
 @click.command(epilog=COMPARE)
-@click.argument("ours", type=PATH)
-@click.argument("theirs", type=PATH)
+@click.argument("ours", type=FILE)
+@click.argument("theirs", type=FILE)
 @question_options
 @measure_options
 @report_options

@@ -14,7 +14,6 @@ from context_engine.apps.cli.console import note, print_line, print_table, style
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.eval.options import (
     DEMO_DAY,
-    PATH,
     check_outputs,
     chosen_measure,
     default_options,
@@ -31,6 +30,7 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.eval.tune_adapter import tune_adapter
 from context_engine.apps.cli.eval.tune_blend import tune_blend
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
@@ -68,7 +68,7 @@ Examples:
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="The measure to improve.")
 @top_k_option
-@click.option("--write", type=PATH, metavar="FILE", help="Write the result to this rag-pipeline.json or manifest.")
+@click.option("--write", type=FILE, metavar="FILE", help="Write the result to this rag-pipeline.json or manifest.")
 @click.option("--force", is_flag=True, help="Write or use the result even if it is not better beyond noise.")
 @click.option("--dry-run", is_flag=True, help="With --adapter: measure only; keep nothing.")
 @report_options
@@ -176,9 +176,9 @@ def _write(path: Path, tuned: Tuned, *, force: bool) -> None:
 
 
 @click.command(epilog=SCOPE)
-@click.option("--in", "inside", type=PATH, metavar="FILE", help="Questions the knowledge base should answer.")
+@click.option("--in", "inside", type=FILE, metavar="FILE", help="Questions the knowledge base should answer.")
 @click.option(
-    "--out", "outside", type=PATH, metavar="FILE", help="Questions it should not [default: 200 everyday questions]."
+    "--out", "outside", type=FILE, metavar="FILE", help="Questions it should not [default: 200 everyday questions]."
 )
 @default_options
 @click.option(
