@@ -15,7 +15,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import note, out, print_json, print_line, print_table, styled, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
-from context_engine.apps.cli.doctor.checks import audit_summary
+from context_engine.apps.cli.doctor.checks import audit_summary, thresholds
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
@@ -23,7 +23,6 @@ from context_engine.errors import ConfigError
 from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
-    from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
     from context_engine.wiring.report import ShownSetting
     from context_engine.wiring.setup import Setup
@@ -66,7 +65,8 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     paths = setup.config.paths
     data = _data_dir(setup, location)
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
-    scope = {} if domain else _scope_of_domains(setup, data)
+    calibrated = {} if domain else thresholds(setup, data)
+    scope = {name: threshold for name, threshold in calibrated.items() if threshold.origin}
     audit = audit_in_force(setup, data)
     connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
     if as_json:
@@ -233,14 +233,6 @@ def _where(paths: ConfigPaths) -> Text:
     if not folders:
         return Text("No configuration found: built-in values, no domain. 'context-engine init DIR' writes a first one.")
     return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
-
-
-def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThreshold]:
-    """Return the scope threshold of each domain that leaves it to calibration."""
-    from context_engine.wiring.scope import scope_in_force
-
-    thresholds = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
-    return {name: threshold for name, threshold in thresholds.items() if threshold.origin}
 
 
 def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:

@@ -6,7 +6,8 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -172,12 +173,50 @@ def written(path: Path, content: str | bytes) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+    note(f"written: {path}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write a file into an error that names it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        yield
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
+
+
+def read_file(path: Path, option: str | None = None) -> bytes:
+    """Return the content of a file.
+
+    Args:
+        option: the option that names it, for the error.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path), key=option) from None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, its line ends as they are.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return read_file(path).decode()
+    except UnicodeDecodeError:
+        raise ConfigError("is no text in UTF-8", file=str(path)) from None
 
 
 def _escaped(char: str) -> str:

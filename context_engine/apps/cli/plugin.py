@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
-from context_engine.apps.cli.console import note, print_json, print_line, write_text
+from context_engine.apps.cli.console import note, print_json, print_line, read_file, write_text
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +76,7 @@ def pack_command(plugin_dir: str, out_dir: str, **options: Any) -> None:
         wheels=target if options["with_wheels"] else None,
         include=options["include"],
         extras=tuple(name for name, wanted in extras.items() if wanted),
-        key=_read(key, "--sign") if key else None,
+        key=read_file(Path(key), "--sign") if key else None,
     )
     try:
         packed = pack(Path(plugin_dir), Path(out_dir), pack_options, env=os.environ)
@@ -147,7 +146,7 @@ def verify_command(package: str, key: str) -> None:
     from context_engine.apps.packaging.sign import BadSignature, verify
 
     try:
-        signed = verify(_read(package, "FILE"), _read(key, "--key"))
+        signed = verify(read_file(Path(package), "FILE"), read_file(Path(key), "--key"))
     except BadSignature as error:
         print_line(f"not verified: {error}", "red")
         click.get_current_context().exit(FAILURE)
@@ -169,10 +168,3 @@ def _print_packed(packed: Packed) -> None:
 def _print_findings(findings: Iterable[PluginFinding]) -> None:
     for finding in findings:
         print_line(str(finding), "red")
-
-
-def _read(path: str, option: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=path, key=option) from None

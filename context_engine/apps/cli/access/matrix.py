@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from context_engine.apps.cli.console import out, print_line, print_table
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.words import counted, sign
 from context_engine.apps.web.inert import clean, html_text
 from context_engine.core.models import (
     AccessReason,
@@ -109,11 +109,6 @@ def _width(column: _Column) -> int:
     """Return the minimum width of a column; a heading may be broken between words, but not inside one."""
     heading, cells = column
     return 2 + max(map(cell_len, (*heading.split(), *(cell.plain for cell in cells))), default=0)
-
-
-def sign(allowed: bool) -> Text:
-    """Return the mark for "may search" or "may not search"."""
-    return Text("✓", "green") if allowed else Text("✗", "bold red")
 
 
 def _heading(holder: Holder | None) -> str:

@@ -20,13 +20,13 @@ from context_engine.apps.cli.audit.ledger import (
     say_unsigned,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, publish, written
+from context_engine.apps.cli.console import note, publish, writing, written
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.options import PLACE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import find_record
-from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
+from context_engine.errors import InvalidRequest, MissingExtra
 from context_engine.service.records import OwnedRecord
 
 if TYPE_CHECKING:
@@ -271,10 +271,8 @@ def _write(folder: Path, contents: Mapping[str, bytes], ledger: Ledger) -> None:
     lines = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items()))
     keys = () if ledger.keyring is None else (ledger.keyring.current,)
     manifest = str(sign_note(f"context-engine audit sample\n{lines}", *keys))
-    try:
+    with writing(folder):
         for name, content in {**contents, "MANIFEST": manifest.encode()}.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(folder)) from None

@@ -20,11 +20,10 @@ from context_engine.apps.cli.audit.ledger import (
     unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, publish
+from context_engine.apps.cli.console import note, publish, writing
 from context_engine.apps.cli.options import PLACE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.export_records import Rows
@@ -178,13 +177,12 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
         return
     unfinished = out.with_name(f"{out.name}.unfinished")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE)
-        with open(handle, "wb") as file:
-            yield file
-        unfinished.replace(out)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(out)) from None
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE)
+            with open(handle, "wb") as file:
+                yield file
+            unfinished.replace(out)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.console import note
+from context_engine.apps.cli.console import note, read_file
 from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import F, gathered
-from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, nearest
+from context_engine.errors import InvalidRequest, LedgerCorrupt, nearest
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
@@ -212,9 +212,7 @@ def read_saved(file: Path) -> dict[str, Any]:
     import json
 
     try:
-        saved = json.loads(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(file)) from None
+        saved = json.loads(read_file(file))
     except (ValueError, RecursionError):
         raise InvalidRequest(f"{file} holds no JSON") from None
     if not isinstance(saved, dict):

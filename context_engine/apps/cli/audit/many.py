@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from context_engine.apps.cli.console import note, print_line, print_table, publish
+from context_engine.apps.cli.console import note, print_line, print_table, publish, writing
 from context_engine.apps.cli.options import FILE, F, Moment, gathered
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
@@ -151,27 +151,21 @@ def _read(file: Path) -> dict[str, Examined]:
     except (OSError, UnicodeError, ValueError, TypeError) as error:
         raise ConfigError(f"holds no results of an earlier run: {error}", file=str(file)) from None
     if lines[-1]:
-        try:
+        with writing(file):
             file.write_text("".join(f"{line}\n" for line in lines[:-1]), "utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
     return done
 
 
 @contextmanager
-def _appending(file: Path | None) -> Iterator[Callable[[Examined], None]]:
-    """Yield a function that appends a result to the file at once; one that does nothing without a file."""
-    try:
-        opened = nullcontext(None) if file is None else file.open("a", encoding="utf-8", buffering=1)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
-    with opened as stream:
-
-        def keep(result: Examined) -> None:
-            if stream is not None:
-                stream.write(json.dumps(result._asdict(), ensure_ascii=False) + "\n")
-
-        yield keep
+def _appending(file: Path | None) -> Iterator[Callable[[Examined], object]]:
+    """Yield a function that appends a result to the file at once; without a file it does nothing."""
+    if file is None:
+        yield lambda _result: None
+        return
+    with writing(file):
+        stream = file.open("a", encoding="utf-8", buffering=1)
+    with stream:
+        yield lambda result: stream.write(json.dumps(result._asdict(), ensure_ascii=False) + "\n")
 
 
 def _report(results: Sequence[Examined], *, as_json: bool) -> None:

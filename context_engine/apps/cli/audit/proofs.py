@@ -24,7 +24,7 @@ from context_engine.apps.cli.audit.ledger import (
     verifier_key,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, publish, write_text, written
+from context_engine.apps.cli.console import note, publish, read_text, write_text, writing, written
 from context_engine.apps.cli.options import FILE, with_json
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, MissingExtra
@@ -33,20 +33,6 @@ if TYPE_CHECKING:
     from context_engine.audit.formats.checkpoint import Checkpoint
     from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
-
-
-def read_exactly(path: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigError("is no text in UTF-8", file=str(path)) from None
 
 
 _OWNER_ALONE: Final = 0o600
@@ -103,14 +89,12 @@ def _write_secret(file: Path, text: str) -> None:
     Raises:
         ConfigError: the file exists already, or cannot be written.
     """
-    try:
+    if file.exists():
+        raise ConfigError("exists already: a key never overwrites another", file=str(file))
+    with writing(file):
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)
         with open(handle, "w", encoding="utf-8") as opened:
             opened.write(f"{text}\n")
-    except FileExistsError:
-        raise ConfigError("exists already: a key never overwrites another", file=str(file)) from None
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
 
 
 _PROOF: Final = ".tlog-proof"
@@ -231,7 +215,7 @@ def _older(file: Path) -> Checkpoint:
     from context_engine.audit.formats.strict import FormatError
 
     try:
-        return parse_checkpoint(read_exactly(file))
+        return parse_checkpoint(read_text(file))
     except FormatError as error:
         raise ConfigError(str(error), file=str(file)) from None
 

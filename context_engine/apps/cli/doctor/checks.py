@@ -25,7 +25,9 @@ from context_engine.core.models import ChatMessage, Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError
 
 if TYPE_CHECKING:
-    from context_engine.core.models import StoredAdapter
+    from pathlib import Path
+
+    from context_engine.core.models import ScopeThreshold, StoredAdapter
     from context_engine.core.protocols import ChatModel, Reranker
     from context_engine.wiring.audit_report import AuditReport, LedgerState
     from context_engine.wiring.callers import Openings
@@ -138,6 +140,14 @@ def stored_adapters(context: CliContext, only: str | None) -> tuple[list[StoredA
             model_id = base.stats().model_id
     names = context.setup.registry.domains
     return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)], model_id
+
+
+def thresholds(setup: Setup, data_dir: Path | None, only: str | None = None) -> dict[str, ScopeThreshold]:
+    """Return the scope threshold in force for each domain, or for one."""
+    from context_engine.wiring.scope import scope_in_force
+
+    specs = {name: spec for name, spec in sorted(setup.registry.domains.items()) if only in (None, name)}
+    return {name: scope_in_force(setup, spec, data_dir) for name, spec in specs.items()}
 
 
 def blend_notes(

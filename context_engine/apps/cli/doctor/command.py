@@ -22,11 +22,12 @@ from context_engine.apps.cli.doctor.checks import (
     service_lines,
     service_report,
     stored_adapters,
+    thresholds,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.words import counted, sign
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
@@ -98,7 +99,7 @@ def doctor(
         reports = list(_reports(context, domain, None if no_query else query))
     with busy("Trying the models …", quiet=True):
         models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope = _scope(context, domain)
+    scope = thresholds(setup, context.data_dir, domain)
     adapters, model_id = stored_adapters(context, domain)
     notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]
     access, privacy = access_notices(setup), privacy_report(setup)
@@ -216,18 +217,6 @@ def _model_line(model: ModelReport) -> Text:
     return Text(f"{name} good", "green") if model.problem is None else Text(f"✗ {name}: {clean(model.problem)}", "red")
 
 
-def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
-    """Return the scope threshold in force for each domain."""
-    from context_engine.wiring.scope import scope_in_force
-
-    domains = context.setup.registry.domains
-    return {
-        name: scope_in_force(context.setup, domains[name], context.data_dir)
-        for name in sorted(domains)
-        if only in (None, name)
-    }
-
-
 def _scope_lines(scope: dict[str, ScopeThreshold]) -> Iterator[Text]:
     for name, threshold in scope.items():
         text = f"scope threshold of {clean(name)}: {threshold.value:.2f}, {threshold.origin or 'from the settings'}"
@@ -239,15 +228,11 @@ def _rows(report: ExaminedSource) -> Iterator[list[Text]]:
     examination = report.examination or Examination()
     if not examination.parts:
         numbers = (examination.documents, examination.records, examination.search_method)
-        yield [_sign(report.ok), *head, _cell(None), _cell(examination.kind or report.adapter), *map(_cell, numbers)]
+        yield [sign(report.ok), *head, _cell(None), _cell(examination.kind or report.adapter), *map(_cell, numbers)]
     for number, part in enumerate(examination.parts):
         first = head if number == 0 else [Text(""), Text("")]
         rest = (part.documents, part.records, part.search_method)
-        yield [_sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
-
-
-def _sign(ok: bool) -> Text:
-    return Text("✓", "green") if ok else Text("✗", "bold red")
+        yield [sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
 
 
 def _cell(value: object) -> Text:

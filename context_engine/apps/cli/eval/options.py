@@ -14,10 +14,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import error_line, note, print_json, print_line, written
+from context_engine.apps.cli.console import error_line, note, print_json, print_line, writing, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.options import FILE, Day, with_options
-from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
@@ -69,16 +69,13 @@ def check_writable(path: Path) -> None:
         ConfigError: it cannot be written.
     """
     is_new, new_folders = not path.exists(), [folder for folder in path.parents if not folder.exists()]
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8"):
-            pass
+        path.open("a", encoding="utf-8").close()
         if is_new:
             path.unlink()
         for folder in new_folders:
             folder.rmdir()
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
 def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
