@@ -116,7 +116,7 @@ def restore(
 
 
 def _setup(location: ConfigLocation) -> Setup:
-    """Return the configuration; operators alone go on.
+    """Return the configuration, for an operator only.
 
     Raises:
         InvalidRequest: the user is no operator.

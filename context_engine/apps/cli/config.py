@@ -53,7 +53,7 @@ def config() -> None:
 
 @config.command("show", epilog="\b\nExamples:\n  context-engine config show\n  context-engine config show --domain NPA")
 @click.option("--domain", "-d", metavar="NAME", help="With this domain's own settings.")
-@click.option("--persona", metavar="NAME", help="With this persona's.")
+@click.option("--persona", metavar="NAME", help="With this persona's settings.")
 @with_json
 @with_location
 def show_command(location: ConfigLocation, domain: str | None, persona: str | None, as_json: bool) -> None:

@@ -241,18 +241,18 @@ def _plain() -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
-def _in_its_words(error: UnicodeError) -> tuple[str, int]:
+def _nearest_characters(error: UnicodeError) -> tuple[str, int]:
     """Replace our signs by the nearest ASCII signs, and other characters that cannot be encoded by "?"."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(char, "?") for char in error.object[error.start : error.end]), error.end
 
 
-codecs.register_error("context-engine", _in_its_words)
+codecs.register_error("context-engine", _nearest_characters)
 
 
 def _forgiving(stream: TextIO) -> None:
-    """Let a stream that is not UTF-8 show something near instead of failing."""
+    """Let a stream show the nearest character that it can encode, instead of failing."""
     reconfigure: Any = getattr(stream, "reconfigure", None)
     if reconfigure is not None and stream.errors in ("strict", "surrogateescape"):
         reconfigure(errors="context-engine")

@@ -37,7 +37,7 @@ def os_user() -> str:
     It is the calling user, even if the program runs with the rights of another user.
     """
     if sys.platform == "win32":
-        return os.getlogin()  # there it is who runs the process; elsewhere it would be who sits at the terminal
+        return os.getlogin()  # the user of the process here; elsewhere it is the user of the terminal
     import pwd
 
     number = os.getuid()
@@ -141,8 +141,8 @@ class CliContext:
     @property
     def scope(self) -> AccessScope | None:
         """The chunks that the principal may read in these sources; None: all."""
-        domains = self.registry.domains.values()
-        return next((self.setup.access.decide(self.principal, one).scope for one in domains), AccessScope())
+        decisions = (self.setup.access.decide(self.principal, spec) for spec in self.registry.domains.values())
+        return next((decision.scope for decision in decisions), AccessScope())
 
     @property
     def base(self) -> Path:

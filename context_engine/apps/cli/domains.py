@@ -38,9 +38,9 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is not None:
         return
     context = open_context(location)
-    held = _held(context)
+    stored = _stored(context)
     if as_json:
-        print_json(_published(context, held))
+        print_json(_published(context, stored))
         return
     registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
@@ -58,7 +58,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
         else:
             domain = registry.domain(name)
             print_line(_title(name, domain.title))
-            print_line(_sources(domain, held, longest))
+            print_line(_sources(domain, stored, longest))
     note(f"knowledge base: {context.base}")
 
 
@@ -66,10 +66,10 @@ def _title(name: str, title: str) -> Text:
     return Text(name, "bold").append(f"  {clean(title)}", "")
 
 
-def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
+def _sources(domain: DomainSpec, stored: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
     rows = []
     for source in domain.sources:
-        counts = _counts(source, held)
+        counts = _counts(source, stored)
         numbers = [Text("–", "dim") if count is None else Text(str(count)) for count in counts]
         title = Text(clean(source.title), "dim")
         rows.append((source.id, tier_text(source.tier), source.adapter, *numbers, title))
@@ -79,7 +79,7 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
     return made
 
 
-def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
+def _stored(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
     """Return the documents and chunks that the user may read, by source; None if there is no base."""
     from context_engine.wiring.embedded_base import base_as_it_is
 
@@ -87,16 +87,16 @@ def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
         return opened.held(context.scope) if opened.exists() else None
 
 
-def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
+def _counts(source: SourceSpec, stored: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
     """Return the numbers of documents and chunks of a source; unknown if another system holds them."""
     from context_engine.wiring.embedded_base import in_embedded_base
 
-    if held is None or not in_embedded_base(source):
+    if stored is None or not in_embedded_base(source):
         return None, None
-    return held.get(source.id, (0, 0))
+    return stored.get(source.id, (0, 0))
 
 
-def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+def _published(context: CliContext, stored: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
     registry = context.registry
     rows: list[dict[str, Any]] = []
     for name in registry.names:
@@ -109,15 +109,15 @@ def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) 
                 "domain": name,
                 "title": domain.title,
                 "problem": None,
-                "sources": [_published_source(source, held) for source in domain.sources],
+                "sources": [_published_source(source, stored) for source in domain.sources],
             }
         )
     unread = [str(problem) for problem in registry.unread]
     return {"domains": rows, "problems": unread, "base": str(context.base), "demo": context.demo}
 
 
-def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
-    documents, chunks = _counts(source, held)
+def _published_source(source: SourceSpec, stored: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+    documents, chunks = _counts(source, stored)
     return {
         "id": source.id,
         "title": source.title,

@@ -296,8 +296,12 @@ def policy() -> None:
     epilog="\b\nExamples:\n  context-engine policy export --cedar > rules.cedar\n"
     "  context-engine policy export --cedar --entities > entities.json"
 )
-@click.option("--cedar", is_flag=True, required=True, help="As Cedar policies.")
-@click.option("--entities", is_flag=True, help="What they speak of instead: clearances, sources, principals; as JSON.")
+@click.option("--cedar", is_flag=True, required=True, help="Write them as Cedar policies.")
+@click.option(
+    "--entities",
+    is_flag=True,
+    help="Write what the policies name instead: clearances, sources and principals, as JSON.",
+)
 @with_location
 def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     """Write the manifests' rules for reviewers and for tools that analyse them."""
@@ -307,7 +311,7 @@ def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     decides = context.setup.config.principals.policy
     if decides != MANIFEST_POLICY:
         raise InvalidRequest(
-            f"the policy {decides!r} decides here and not the manifests' rules: export it where it stands"
+            f"the policy {decides!r} decides here, not the manifests' rules: export it where it is defined"
         )
     domains = tuple(context.registry.domains.values())
     if entities:

@@ -75,9 +75,11 @@ _Column = tuple[str, list[Text]]
 def print_matrix(matrix: AccessMatrix) -> None:
     """Print the matrix in as many tables as its columns need at the width of the terminal."""
     console = out()
-    holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in matrix.needed.items()]
-    may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in matrix.principals.items()]
-    columns = [*holders, *may]
+    columns = [
+        (clean(_heading(holder)), [_least(least) for least in needed]) for holder, needed in matrix.needed.items()
+    ]
+    for principal, decisions in matrix.principals.items():
+        columns.append((clean(principal.id), [sign(decision.allowed) for decision in decisions]))
     left = console.width - sum(map(_width, rows := _row_columns(matrix)))
     while columns:
         fitting = _fitting(columns, left)
@@ -158,9 +160,9 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
     for place, row in enumerate(matrix.sources):
         domain, source = specs[row.domain, row.source.id]
         decided = [every[place] for every in matrix.principals.values()]
-        cells.append([_may(one, decision_words(one, domain, source)) for one in decided])
-    heads = [html_text(one.id) for one in matrix.principals]
-    who = "".join(f"<li>{html_text(principal_words(one))}</li>" for one in matrix.principals)
+        cells.append([_may(decision, decision_words(decision, domain, source)) for decision in decided])
+    heads = [html_text(principal.id) for principal in matrix.principals]
+    who = "".join(f"<li>{html_text(principal_words(each))}</li>" for each in matrix.principals)
     told = "The principals of access.yaml. Documents classified above a principal's clearance are withheld from it."
     return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
 
@@ -173,7 +175,7 @@ def _rules(domains: Iterable[DomainSpec]) -> str:
 
 def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
     for domain in domains:
-        for name, rule in ((domain.domain, domain.access), *((one.id, one.access) for one in domain.sources)):
+        for name, rule in ((domain.domain, domain.access), *((source.id, source.access) for source in domain.sources)):
             if rule is not None:
                 place = name if name == domain.domain and rule is domain.access else f"{domain.domain} · {name}"
                 yield html_text(place), html_text(rule_words(rule))

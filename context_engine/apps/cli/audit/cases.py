@@ -152,7 +152,7 @@ class _DrawnCase(NamedTuple):
     default="domain,decision",
     show_default=True,
     metavar="NAMES",
-    help=f"Each of their combinations gets its share: {', '.join(_STRATA)}.",
+    help=f"Draw a share of each combination of these: {', '.join(_STRATA)}.",
 )
 @click.option("--out", "folder", required=True, type=PLACE, metavar="DIR", help="A new folder.")
 @with_ledger

@@ -34,7 +34,7 @@ Exit code: 0 nothing is above its past, 3 something is, 1 failure, 2 usage or co
 @click.command(epilog=QUALITY)
 @click.option("--domain", metavar="NAME", help="Only this domain; default: all.")
 @click.option("--days", type=click.IntRange(7, 3660), help="Days to look back; default: quality_past_days.")
-@click.option("--run-length", type=click.IntRange(100), help="Instead of the setting quality_run_length.")
+@click.option("--run-length", type=click.IntRange(100), help="Use this instead of the setting quality_run_length.")
 @with_json
 @with_ledger
 def quality(at: LedgerLocation, domain: str | None, days: int | None, run_length: int | None, as_json: bool) -> int:

@@ -159,7 +159,7 @@ def _criteria(ledger: Ledger, caller: str | None, **wanted: Any) -> list[Criteri
     from context_engine.audit.ledger.look_up import Criteria
 
     callers = [None] if caller is None else sorted(_pseudonyms(ledger, caller))
-    return [Criteria(caller=one, **wanted) for one in callers]
+    return [Criteria(caller=pseudonym, **wanted) for pseudonym in callers]
 
 
 def _newest_first(rows: Iterable[RecordRow]) -> list[RecordRow]:

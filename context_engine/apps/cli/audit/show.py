@@ -153,9 +153,9 @@ def print_account(account: Account, proof: Mapping[str, Any]) -> None:
 
 def print_passages(passages: Iterable[ShownPassage]) -> None:
     """Print the texts that an answer showed, each below its rank and id."""
-    for one in passages:
-        text = one.text if one.text is not None else "(the ledger no longer has its text)"
-        _lines(f"{one.rank}  {one.source}/{one.chunk}", text.splitlines())
+    for passage in passages:
+        text = passage.text if passage.text is not None else "(the ledger no longer has its text)"
+        _lines(f"{passage.rank}  {passage.source}/{passage.chunk}", text.splitlines())
 
 
 def _head(account: Account, proof: Mapping[str, Any]) -> list[str]:
@@ -260,14 +260,14 @@ def _chunks(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
 
 def _stale(entry: Mapping[str, Any]) -> list[str]:
     chunks = entry.get("chunks", ())
-    flagged = ((one["chunk"], [flag for flag in one.get("flags", ()) if flag in _STALE]) for one in chunks)
+    flagged = ((chunk["chunk"], [flag for flag in chunk.get("flags", ()) if flag in _STALE]) for chunk in chunks)
     return [f"{chunk}: {', '.join(flags)}" for chunk, flags in flagged if flags]
 
 
 def _not_shown(account: Account) -> list[str]:
     """Return how many candidates were merged or dropped, by stage and reason."""
     ends = Counter(
-        (one["outcome"], one["stage"], one["reason"]) for one in account.fates if one["outcome"] != "returned"
+        (fate["outcome"], fate["stage"], fate["reason"]) for fate in account.fates if fate["outcome"] != "returned"
     )
     return [
         f"{counted(count, 'candidate')} {outcome} at {stage}: {reason_words(reason)}"
@@ -295,7 +295,8 @@ def _settings(account: Account) -> list[str]:
 
 def _contexts(account: Account) -> list[Sequence[Any]]:
     return [
-        (one["id"], one["time"], f"{one['tokens']} of {one['budget']}", len(one["chunks"])) for one in account.contexts
+        (context["id"], context["time"], f"{context['tokens']} of {context['budget']}", len(context["chunks"]))
+        for context in account.contexts
     ]
 
 
@@ -336,8 +337,10 @@ def _searches(account: Account) -> list[str]:
         return []
     words = (account.answer or {}).get("searches") or [{"query": "", "cites": ""}] * len(workflow["rounds"])
     lines = [
-        f"{number}  {made['search']}  {made['why']}, {counted(made['chunks'], 'passage')}: {said['query']}".rstrip(" :")
-        for number, (made, said) in enumerate(zip(workflow["rounds"], words, strict=True), start=1)
+        f"{number}  {made['search']}  {made['why']}, {counted(made['chunks'], 'passage')}: {asked['query']}".rstrip(
+            " :"
+        )
+        for number, (made, asked) in enumerate(zip(workflow["rounds"], words, strict=True), start=1)
     ]
     limits = ", ".join(f"{name} {value:g}" for name, value in workflow["limits"].items())
     return [*lines, f"stopped: {workflow['stopped']}; policy: {workflow['policy']}; limits: {limits}"]

@@ -53,7 +53,9 @@ Examples:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Test the gate with a changed setting.")
 @question_options
 @collection_options
-@click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="Compared [default: R@10, nDCG@10].")
+@click.option(
+    "--measure", "-m", "measures", multiple=True, metavar="NAME", help="Compare this [default: R@10, nDCG@10]."
+)
 @click.option("--floor", multiple=True, metavar="MEASURE=VALUE", help="The lowest mean that each collection may have.")
 @click.option("--allowed-loss", type=click.FloatRange(0, 1), metavar="LOSS", help="Loss that passes [default: 0].")
 @click.option("--strict", is_flag=True, help="Fail on a loss within noise, too.")

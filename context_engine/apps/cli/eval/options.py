@@ -51,7 +51,9 @@ top_k_option = click.option(
     "--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k]."
 )
 measure_options = with_options(
-    click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="e.g. R@10, MAP@10, Success@5."),
+    click.option(
+        "--measure", "-m", "measures", multiple=True, metavar="NAME", help="Measure this, e.g. R@10, MAP@10, Success@5."
+    ),
     click.option("--by", multiple=True, metavar="FIELD", help="Group the results by this field of the questions."),
 )
 report_options = with_options(

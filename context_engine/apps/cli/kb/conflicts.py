@@ -41,17 +41,19 @@ Examples:
   context-engine kb conflicts --domain NPA --settle 7396013a44ba --reason "FCAA-N659 is for other banks"
 
 \b
-Exit code: 0 none that is not settled, 1 there is one, 2 usage or configuration.
+Exit code: 0 all contradictions are settled or there is none, 1 one is not settled, 2 usage or configuration.
 """
 
 
 @click.command(epilog=CONFLICTS)
 @with_domain("The domain whose documents are compared")
-@click.option("--since", type=Moment(), help="Only where a side was fetched or came into force since then.")
-@click.option("--parallel", is_flag=True, help="Also differences of parallel documents, such as two desks' mandates.")
-@click.option("--all", "everything", is_flag=True, help="Also settled ones.")
+@click.option("--since", type=Moment(), help="Only those with a side that was fetched or came into force since then.")
+@click.option(
+    "--parallel", is_flag=True, help="Also show differences between parallel documents, such as two desks' mandates."
+)
+@click.option("--all", "everything", is_flag=True, help="Also show settled contradictions.")
 @click.option("--settle", metavar="ID", help="Settle a contradiction; needs --reason.")
-@click.option("--reason", metavar="TEXT", help="With --settle: why it is none, or what will be done.")
+@click.option("--reason", metavar="TEXT", help="With --settle: why it is no contradiction, or what will be done.")
 @with_json
 @with_location
 def conflicts(

@@ -36,7 +36,9 @@ Examples:
 
 @click.command(epilog=GAPS)
 @with_domain("The domain whose searches are read")
-@click.option("--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Period, up to now.")
+@click.option(
+    "--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Length of the period that ends now."
+)
 @with_page
 @with_json
 @with_ledger
