@@ -43,13 +43,7 @@ Examples:
 @with_json
 @with_location
 def prove(
-    location: ConfigLocation,
-    somebody: Somebody,
-    changes: int,
-    questions: int,
-    seed: int,
-    adapter: str,
-    as_json: bool,
+    location: ConfigLocation, somebody: Somebody, changes: int, questions: int, seed: int, adapter: str, as_json: bool
 ) -> int:
     """Show that the answers to a principal do not depend on documents that it may not read.
 

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from context_engine.apps.cli.audit.ledger import (
-    LedgerLocation,
-    OpenLedger,
-    opened_ledger,
-    say_unsigned,
-    with_ledger,
-)
+from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, say_unsigned, with_ledger
 from context_engine.apps.cli.console import note, publish, writing, written
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.options import PLACE, with_json, with_page

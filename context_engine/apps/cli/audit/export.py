@@ -49,12 +49,7 @@ def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -
 
 @click.command(epilog=EXPORT)
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "tiles"]), required=True, help="What is written.")
-@click.option(
-    "--out",
-    type=PLACE,
-    metavar="PATH",
-    help="The file, or the folder for tiles; default: stdout.",
-)
+@click.option("--out", type=PLACE, metavar="PATH", help="The file, or the folder for tiles; default: stdout.")
 @click.option(
     "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="The rows of a csv."
 )

@@ -46,12 +46,7 @@ Examples:
 
 @click.command(epilog=KEYGEN)
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--out",
-    type=FILE,
-    metavar="FILE",
-    help="Write the key to a file that only you may read.",
-)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the key to a file that only you may read.")
 @with_json
 @with_debug
 def keygen(name: str, out: Path | None, as_json: bool) -> None:
@@ -237,12 +232,7 @@ Examples:
 
 
 @click.command(epilog=HEAD)
-@click.option(
-    "--out",
-    type=FILE,
-    metavar="FILE",
-    help="Write the checkpoint to this file instead of stdout.",
-)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the checkpoint to this file instead of stdout.")
 @click.option("--publish", "hand_out", is_flag=True, help="Publish it to the configured witnesses, file and program.")
 @with_json
 @with_ledger

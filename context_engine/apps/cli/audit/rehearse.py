@@ -22,13 +22,7 @@ from context_engine.apps.cli.audit.rehearsal_page import (
     rehearsal_page,
     text_name,
 )
-from context_engine.apps.cli.console import (
-    note,
-    print_line,
-    print_table,
-    publish,
-    written,
-)
+from context_engine.apps.cli.console import note, print_line, print_table, publish, written
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.options import OLD_FILE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar

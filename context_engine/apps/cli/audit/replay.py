@@ -48,12 +48,7 @@ Examples:
 @with_json
 @with_ledger
 def replay(
-    at: LedgerLocation,
-    record_id: str | None,
-    file: Path | None,
-    query: str | None,
-    selection: Selection,
-    as_json: bool,
+    at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, selection: Selection, as_json: bool
 ) -> int:
     """Compute a recorded search or answer again from its record alone; no source and no model is called.
 

@@ -12,13 +12,7 @@ import click
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation
-from context_engine.apps.cli.console import (
-    note,
-    outcome,
-    print_line,
-    print_table,
-    publish,
-)
+from context_engine.apps.cli.console import note, outcome, print_line, print_table, publish
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,

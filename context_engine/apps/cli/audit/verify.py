@@ -49,14 +49,7 @@ Examples:
 
 @click.command(epilog=VERIFY)
 @KEYS
-@click.option(
-    "--against",
-    "files",
-    multiple=True,
-    type=OLD_FILE,
-    metavar="FILE",
-    help="Checkpoints kept elsewhere.",
-)
+@click.option("--against", "files", multiple=True, type=OLD_FILE, metavar="FILE", help="Checkpoints kept elsewhere.")
 @WITNESSES
 @click.option(
     "--strict/--no-strict",

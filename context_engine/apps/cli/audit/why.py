@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from context_engine.apps.cli.audit.ledger import (
-    LedgerLocation,
-    opened_ledger,
-    read_saved,
-    say_unsigned,
-    with_ledger,
-)
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, say_unsigned, with_ledger
 from context_engine.apps.cli.console import print_line, publish
 from context_engine.apps.cli.options import OLD_FILE, with_json
 from context_engine.apps.web.naming import candidate_names

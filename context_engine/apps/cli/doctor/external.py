@@ -21,13 +21,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 def external_is_good(
-    address: str,
-    *,
-    token_env: str | None,
-    token_file: str | None,
-    domain: str | None,
-    query: str | None,
-    as_json: bool,
+    address: str, *, token_env: str | None, token_file: str | None, domain: str | None, query: str | None, as_json: bool
 ) -> bool:
     """Simulate Dify's requests, show what Dify would make of the answers, and return whether all are good.
 

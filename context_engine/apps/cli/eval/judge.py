@@ -12,13 +12,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.console import note, progress_console, show
-from context_engine.apps.cli.context import (
-    ConfigLocation,
-    open_context,
-    with_acting,
-    with_domain,
-    with_location,
-)
+from context_engine.apps.cli.context import ConfigLocation, open_context, with_acting, with_domain, with_location
 from context_engine.apps.cli.eval.options import check_writable
 from context_engine.apps.cli.options import FILE, Day
 from context_engine.apps.cli.words import counted, tier_text

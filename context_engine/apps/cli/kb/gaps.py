@@ -11,13 +11,7 @@ import click
 
 from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.console import (
-    note,
-    print_line,
-    print_table,
-    publish,
-    written,
-)
+from context_engine.apps.cli.console import note, print_line, print_table, publish, written
 from context_engine.apps.cli.context import only_domain, with_domain
 from context_engine.apps.cli.options import with_json, with_page
 from context_engine.apps.cli.words import counted

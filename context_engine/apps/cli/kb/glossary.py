@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from context_engine.apps.cli.console import note, print_json
-from context_engine.apps.cli.context import (
-    CliContext,
-    ConfigLocation,
-    open_context,
-    with_domain,
-    with_location,
-)
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.words import counted

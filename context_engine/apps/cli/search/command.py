@@ -96,13 +96,7 @@ with_search = with_options(
 @click.option("--full", is_flag=True, help="With --json: add everything that 'audit replay --file' needs.")
 @click.option("--jsonl", is_flag=True, help="Write each chunk as one line of JSON.")
 @click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage with this rank.")
-@click.option(
-    "--html",
-    "page",
-    type=FILE,
-    metavar="FILE",
-    help="Also write the answer as an HTML page.",
-)
+@click.option("--html", "page", type=FILE, metavar="FILE", help="Also write the answer as an HTML page.")
 @click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
 @click.option("--request-id", metavar="ID", help="Return your own id of this call in the result.")
 @with_acting
