@@ -261,6 +261,7 @@ class RankedChunk(PublishedChunk):
             "flags": list(self.flags),
             "also_in": [{"source_id": double.source_id, "chunk_id": double.chunk_id} for double in self.also_in],
             "search_id": search_id,
+            **({"linked_from": tag.extra["linked_from"]} if "linked_from" in tag.extra else {}),
         }
 
     def to_entry(self) -> dict[str, Any]:
