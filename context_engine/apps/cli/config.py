@@ -15,7 +15,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import note, out, print_json, print_line, print_table, styled, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
-from context_engine.apps.cli.doctor.checks import audit_summary, thresholds
+from context_engine.apps.cli.doctor.checks import audit_summary
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
@@ -61,12 +61,13 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     """Show every setting in force, its origin, and where the configuration was found."""
     from context_engine.wiring.audit_report import audit_in_force
     from context_engine.wiring.report import show as settings_in_force
+    from context_engine.wiring.scope import scopes_in_force
 
     setup = location.load()
     paths = setup.config.paths
     data = _data_dir(setup, location)
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
-    calibrated = {} if domain else thresholds(setup, data)
+    calibrated = {} if domain else scopes_in_force(setup, data)
     scope = {name: threshold for name, threshold in calibrated.items() if threshold.origin}
     audit = audit_in_force(setup, data)
     connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}

@@ -12,17 +12,11 @@ from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
-    ModelReport,
     adapter_text,
     audit_lines,
-    blend_notes,
-    model_reports,
     privacy_lines,
-    privacy_report,
     service_lines,
     service_report,
-    stored_adapters,
-    thresholds,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
 from context_engine.apps.cli.options import with_json
@@ -35,6 +29,7 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.wiring.examine import ExaminedSource
+    from context_engine.wiring.model_report import ModelReport
 
 SAMPLE: Final = "approval limit policy"
 EXAMINE_S: Final = 20.0  # longer than a search: an examination may send several requests per dataset
@@ -92,6 +87,9 @@ def doctor(
     from context_engine.wiring.access_advice import access_notices
     from context_engine.wiring.audit_report import audit_report
     from context_engine.wiring.examine import adapter_advice
+    from context_engine.wiring.model_report import blend_notes, model_reports, stored_adapters
+    from context_engine.wiring.privacy import privacy_report
+    from context_engine.wiring.scope import scopes_in_force
 
     context = open_context(location, operator=True)
     setup = context.setup
@@ -99,10 +97,10 @@ def doctor(
         reports = list(_reports(context, domain, None if no_query else query))
     with busy("Trying the models …", quiet=True):
         models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope = thresholds(setup, context.data_dir, domain)
-    adapters, model_id = stored_adapters(context, domain)
-    notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]
-    access, privacy = access_notices(setup), privacy_report(setup)
+    scope = scopes_in_force(setup, context.data_dir, domain)
+    adapters, model_id = stored_adapters(setup, context.data_dir, domain)
+    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, model_id, domain)]
+    access, privacy = access_notices(setup), privacy_report(setup.masking(), setup.mask)
     audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
     ok = all(report.ok for report in reports) and all(model.ok for model in models)
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
