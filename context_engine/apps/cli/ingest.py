@@ -29,7 +29,7 @@ from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
 from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
     from context_engine.core.protocols import Sink
@@ -159,11 +159,11 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
     from context_engine.settings.dataset_ids import with_dataset_ids
     from context_engine.wiring.adapters import load_source_adapter
     from context_engine.wiring.embedded_base import in_embedded_base
-    from context_engine.wiring.sinks import open_sink, sink_names
+    from context_engine.wiring.sinks import open_sink, target_sources
 
     domain = context.setup.registry.domain(request.domain)
     load_source_adapter(request.to)  # an adapter that is not installed is the first problem to report
-    specs = target_sources(request.domain, domain.sources, request.to, request.source_id, sink_names)
+    specs = target_sources(domain, request.to, request.source_id)
     if request.write_ids is not None:
         with_dataset_ids(request.write_ids, {})  # an unusable file is reported before anything is written
     models = context.setup.models(context.data_dir)
@@ -231,34 +231,6 @@ def _write_ids(request: IngestCommand, ids: Mapping[str, str]) -> list[str]:
         problem = f"cannot be written: {error.strerror or error}"
         raise ConfigError(problem, file=str(file), key="dataset_ids") from None
     return [f"source {source_id}: dataset {dataset_id} is now in {file}" for source_id, dataset_id in ids.items()]
-
-
-def target_sources(
-    domain: str, sources: Sequence[SourceSpec], to: str, source_id: str | None, sinks: Callable[[list[str]], list[str]]
-) -> Sequence[SourceSpec]:
-    """Return the sources of a domain that documents are written to.
-
-    Args:
-        sources: all sources of the domain.
-        to: the name of an adapter.
-        source_id: only this source; None: all of the adapter.
-        sinks: returns the adapters, of those given, that can be written to.
-
-    Raises:
-        InvalidRequest: the domain has no source of the adapter, or not the named one.
-    """
-    fitting = [source for source in sources if source.adapter == to]
-    if not fitting:
-        others = sinks(sorted({source.adapter for source in sources}))
-        hint = f"; --to {others[0]} writes to those it has" if others else ""
-        raise InvalidRequest(f"domain {domain!r} has no source with 'adapter: {to}' in its manifest{hint}")
-    if source_id is None:
-        return fitting
-    named = [source for source in fitting if source.id == source_id]
-    if not named:
-        ids = [source.id for source in fitting]
-        raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
-    return named
 
 
 def noting_once() -> Callable[[str], None]:

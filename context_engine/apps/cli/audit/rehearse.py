@@ -1,9 +1,9 @@
-"""`audit rehearse`: ask the recorded questions against a draft, without touching what is in force."""
+"""`audit rehearse`: ask recorded questions against a draft, without touching what is in force; its table and page."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +15,20 @@ from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, selected_searches, with_selection
-from context_engine.apps.cli.audit.rehearsal_page import (
-    RehearsedSearch,
-    change_counts,
-    quotes_of,
-    rehearsal_page,
-    text_name,
-)
 from context_engine.apps.cli.console import note, print_line, print_table, publish, written
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.options import OLD_FILE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ContextEngineError
+from context_engine.errors import ContextEngineError, QueryNotRecorded
+from context_engine.insight.rehearsal import (
+    CHANGES,
+    RehearsedSearch,
+    change_counts,
+    quotes_of,
+    rehearsed,
+    text_name,
+)
 
 if TYPE_CHECKING:
     from context_engine.core.engine import Engine
@@ -182,8 +183,6 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
 
 
 def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[RehearsedSearch]:
-    from context_engine.insight.rehearsal import rehearsed
-
     rows = selected_searches(opened.ledger, selection)
     with progress_bar("Asking …") as progress:
         for number, row in enumerate(rows):
@@ -207,7 +206,6 @@ def _request(opened: OpenLedger, record_id: str) -> SearchRequest:
         AuditError: the record or its question is gone.
     """
     from context_engine.audit.review.stored import find_record, recorded_result
-    from context_engine.errors import QueryNotRecorded
 
     record = find_record(opened.ledger, record_id)
     request = recorded_result(opened.ledger, record_id, record.entry, None).request
@@ -243,3 +241,47 @@ def _told(result: RehearsedSearch) -> str:
 def _names(texts: Iterable[AnswerText]) -> str:
     counts = Counter(map(text_name, texts))
     return ", ".join(name if count == 1 else f"{count} texts of {name}" for name, count in counts.items())
+
+
+_QUIET: Final = ("same", "scores")
+_MOST_CASES: Final = 500
+_WORDS: Final = {
+    "decision": "Another decision",
+    "lost": "Lose a text",
+    "gained": "Only gain texts",
+    "order": "Another order",
+    "scores": "Other scores",
+    "failed": "Could not be asked",
+    "same": "Stay the same",
+}
+
+
+def rehearsal_page(
+    searches: Sequence[RehearsedSearch], draft: Sequence[str], *, mask: Callable[[str], str] | None, demo: bool
+) -> str:
+    """Return the page.
+
+    Args:
+        draft: what was rehearsed, such as the names of its files.
+        mask: masks personal data in questions and texts.
+    """
+    from context_engine.apps.web.rendering import Page, standalone_page
+
+    totals = Counter(search.change for search in searches)
+    changed = sorted(
+        (search for search in searches if search.change not in _QUIET), key=lambda each: CHANGES.index(each.change)
+    )
+    values = {
+        "draft": draft,
+        "asked": len(searches),
+        "tiles": [(change, _WORDS[change], totals[change]) for change in CHANGES if totals[change]],
+        "counts": change_counts(searches),
+        "words": _WORDS,
+        "askers": len({search.asker for search in searches}),
+        "concerned": len({search.asker for search in changed}),
+        "changed": changed[:_MOST_CASES],
+        "more": max(len(changed) - _MOST_CASES, 0),
+        "text_name": text_name,
+        "masked": (lambda text: text) if mask is None else mask,
+    }
+    return standalone_page(Page("review/rehearsal.html", values), demo=demo)

@@ -257,20 +257,10 @@ def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
 
 def _judged(opened: OpenLedger, wanted: Wanted, *, dry_run: bool) -> int:
     """Erase the judgements by the callers and those of the searches whose question is erased; return how many."""
-    from context_engine.audit.record.entry import read_entry
-    from context_engine.service.judgements import Judgement, erase_judgements
+    from context_engine.service.judgements import erase_judgements_of
 
-    callers, ledger = frozenset(wanted.callers), opened.ledger
-
-    def concerns(row: Judgement) -> bool:
-        search_id = str(row.get("search_id", ""))
-        if row.get("by") in callers or {search_id, row.get("answer_id")} & set(wanted.record_ids):
-            return True
-        stored = ledger.entry(search_id) if callers and search_id else None
-        asked = {} if stored is None or stored.entry is None else read_entry(stored.entry).get("caller") or {}
-        return bool(callers & {asked.get("pseudonym"), asked.get("for")})
-
-    return erase_judgements(opened.context.data_dir, concerns, dry_run=dry_run)
+    callers, record_ids = frozenset(wanted.callers), frozenset(wanted.record_ids)
+    return erase_judgements_of(opened.context.data_dir, opened.ledger, callers, record_ids, dry_run=dry_run)
 
 
 def _any(erased: Erased) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,11 +22,9 @@ from context_engine.apps.cli.context import (
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import counted
 from context_engine.apps.web.review.subscriptions import change_words
-from context_engine.core.models import utc_text
 from context_engine.errors import ContextEngineError, InvalidRequest, nearest
 
 if TYPE_CHECKING:
-    from context_engine.core.engine import Engine
     from context_engine.insight.subscriptions import KeptSubscription, Subscription
     from context_engine.insight.watching import Looked
 
@@ -95,9 +91,14 @@ def subscribe_to(
         raise click.UsageError("--subscribe takes --document ID (and --source ID), or --question TEXT.")
     if persona is not None and question is None:
         raise click.UsageError("--persona goes with --question.")
+    from context_engine.insight.watching import subscribe
+
     context = operator_context(at.configuration)
-    kept = _subscribed(
-        context,
+    kept = subscribe(
+        context.setup,
+        context.data_dir,
+        context.principal,
+        by=os_user(),
         domain=only_domain(context.setup.registry, domain),
         source_id=source or "",
         document_id=document or "",
@@ -129,52 +130,6 @@ def print_changes(looked: Iterable[Looked]) -> None:
             print_line(f"{name}: {change_words(each.event)}", "yellow")
         if each.problem:
             note(f"{name}: {each.problem}", style="red")
-
-
-def _subscribed(context: CliContext, **about: str) -> KeptSubscription:
-    from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, locked, new_id
-    from context_engine.insight.watching import shown_now
-    from context_engine.wiring.build import build_engine
-
-    now, by = utc_text(datetime.now(UTC).replace(microsecond=0)), os_user()
-    made = Subscription(new_id(), principal=context.principal.id, by=by, at=now, **about)
-    principals = context.setup.config.principals
-    with closing(build_engine(context.setup, data_dir=context.data_dir, recorded=False)) as engine:
-        if made.document_id:
-            made = made._replace(source_id=_source_of(context, engine, made))
-        kept = KeptSubscription(made, shown_now(engine, principals, made))
-    file = context.data_dir / FILE
-    with locked(file):
-        keep(file, kept)
-    return kept
-
-
-def _source_of(context: CliContext, engine: Engine, wanted: Subscription) -> str:
-    """Return the source that holds a document.
-
-    Raises:
-        InvalidRequest: none that the principal can read does, or several do.
-    """
-    from context_engine.insight.watching import shown_now
-
-    visible = context.setup.visible(context.principal).domain(wanted.domain)
-    named = [source.id for source in visible.sources if wanted.source_id in ("", source.id)]
-    if not named:
-        known = [source.id for source in visible.sources]
-        raise InvalidRequest(f"{wanted.domain} has no source {wanted.source_id!r}.{nearest(wanted.source_id, known)}")
-    holding, problems = [], []
-    for source_id in named:
-        try:
-            shown = shown_now(engine, context.setup.config.principals, wanted._replace(source_id=source_id))
-            holding += [source_id] if shown.texts else []
-        except ContextEngineError as error:
-            problems.append(str(error))
-    if len(holding) == 1:
-        return holding[0]
-    if holding:
-        raise InvalidRequest(f"{' and '.join(holding)} have a document {wanted.document_id!r}: name one with --source")
-    unread = f" ({'; '.join(problems)})" if problems else ""
-    raise InvalidRequest(f"{wanted.domain} has no document {wanted.document_id!r} in force{unread}")
 
 
 def _cancel(file: Path, subscription_id: str) -> None:
