@@ -165,12 +165,15 @@ def sample(
     if folder.exists() and any(folder.iterdir()):
         raise InvalidRequest(f"{folder} is not empty: name a new folder, so that no page of another binder is in it")
     with opened_ledger(at) as opened:
+        from context_engine.audit.review.strata import stratified, stratum_of
+
         ledger = opened.ledger
         ledger.integrate()
         rows = {row.record_id: row for row in _rows(ledger, period, domain)}
         if not rows:
             raise InvalidRequest(f"no search of {period} is recorded: 'context-engine audit stats' counts by day")
-        drawn = _drawn(ledger, rows, names, size, seed)
+        strata_of = {record_id: stratum_of(ledger, row, names) for record_id, row in rows.items()}
+        drawn = stratified(strata_of, size, seed)
         binder = _Binder(period, domain, seed, names, drawn, len(rows))
         _write(folder, dict(_files(opened, binder, rows)), ledger)
         say_unsigned(ledger)
@@ -209,38 +212,12 @@ def bounds(period: str) -> tuple[datetime, datetime]:
     return datetime(year, first, 1, tzinfo=UTC), datetime(ends[0], ends[1], 1, tzinfo=UTC)
 
 
-def _drawn(
-    ledger: Ledger, rows: Mapping[str, RecordRow], names: tuple[str, ...], size: int, seed: str
-) -> StratifiedSample:
-    from context_engine.audit.review.strata import stratified
-
-    return stratified({record_id: _stratum(ledger, row, names) for record_id, row in rows.items()}, size, seed)
-
-
-def _stratum(ledger: Ledger, row: RecordRow, names: tuple[str, ...]) -> tuple[str, ...]:
-    values = {"domain": row.domain or "", "decision": row.decision or "", "status": row.status or ""}
-    values["month"] = row.time[:7]
-    if "tier" in names:
-        values["tier"] = _tier(ledger, row)
-    return tuple(values[name] for name in names)
-
-
-def _tier(ledger: Ledger, row: RecordRow) -> str:
-    """Return the highest authority among the chunks shown, such as "tier 2"; "" if none was shown."""
-    from context_engine.audit.record.entry import read_entry
-
-    stored = ledger.entry_at(row.index)
-    if stored is None or stored.entry is None:
-        return ""
-    tiers = [chunk["tier"] for chunk in read_entry(stored.entry).get("chunks", ()) if chunk.get("tier")]
-    return f"tier {min(tiers)}" if tiers else ""
-
-
 def _files(opened: OpenLedger, binder: _Binder, rows: Mapping[str, RecordRow]) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of each file of a binder, without the manifest."""
     from context_engine.apps.web.rendering import Page, standalone_page
     from context_engine.audit.ledger.key_change import present_checkpoint
     from context_engine.audit.ledger.prove import prove_record
+    from context_engine.audit.review.strata import stratum_of
 
     checkpoint = present_checkpoint(opened.ledger)
     cases: list[_DrawnCase] = []
@@ -249,7 +226,7 @@ def _files(opened: OpenLedger, binder: _Binder, rows: Mapping[str, RecordRow]) -
         for number, record_id in enumerate(drawn):
             progress(number, len(drawn), record_id)
             page, replay = case_page(opened, record_id)
-            cases.append(_DrawnCase(rows[record_id], _stratum(opened.ledger, rows[record_id], binder.strata), replay))
+            cases.append(_DrawnCase(rows[record_id], stratum_of(opened.ledger, rows[record_id], binder.strata), replay))
             yield f"cases/{record_id}.html", page.encode()
             yield f"proofs/{record_id}.tlog-proof", prove_record(opened.ledger, record_id, checkpoint).text.encode()
     keys = () if opened.ledger.keyring is None else opened.ledger.keyring.verifiers

@@ -13,7 +13,7 @@ import click
 from context_engine.apps.cli.console import note, read_file
 from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import F, gathered
-from context_engine.errors import InvalidRequest, LedgerCorrupt, nearest
+from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
@@ -126,32 +126,6 @@ def _configured_witnesses(opened: OpenLedger) -> list[VerifierKey]:
 
     with closing(checkpoint_rhythm(opened.context.setup)) as rhythm:
         return [VerifierKey.parse(witness.vkey) for witness in rhythm.witnesses]
-
-
-def check_vouched(
-    ledger: Ledger, checkpoint: StoredCheckpoint, keys: Sequence[VerifierKey], witnesses: Sequence[VerifierKey]
-) -> None:
-    """Check that a checkpoint is signed by one of the keys, or by one that they endorsed, and by each witness.
-
-    Raises:
-        LedgerCorrupt: it is not.
-    """
-    from context_engine.audit.checks.keys import endorsed_keys
-    from context_engine.audit.formats.checkpoint import parse_note, verify_note
-    from context_engine.audit.formats.strict import FormatError
-
-    note = parse_note(checkpoint.note)
-    name = f"the checkpoint of {checkpoint.size} records"
-    try:
-        if keys and not verify_note(note, endorsed_keys(ledger, keys)):
-            raise LedgerCorrupt(f"{name} is not signed by a key given with --key: run 'context-engine audit verify'")
-        missing = [witness.name for witness in witnesses if not verify_note(note, (witness,))]
-    except FormatError as error:
-        raise LedgerCorrupt(f"{name}: {error}: run 'context-engine audit verify'") from None
-    if missing:
-        raise LedgerCorrupt(
-            f"{name} is not cosigned by {', '.join(missing)}: 'context-engine audit head --publish' asks the witnesses"
-        )
 
 
 def verifier_key(text: str, option: str) -> VerifierKey:

@@ -17,7 +17,6 @@ from context_engine.apps.cli.audit.ledger import (
     WITNESSES,
     LedgerLocation,
     OpenLedger,
-    check_vouched,
     opened_ledger,
     say_unproved,
     unproved,
@@ -27,12 +26,11 @@ from context_engine.apps.cli.audit.ledger import (
 from context_engine.apps.cli.console import note, publish, read_text, write_text, writing, written
 from context_engine.apps.cli.options import FILE, with_json
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, MissingExtra
+from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.audit.formats.checkpoint import Checkpoint
     from context_engine.audit.formats.keys import VerifierKey
-    from context_engine.audit.ledger.ledger import Ledger
 
 
 _OWNER_ALONE: Final = 0o600
@@ -164,6 +162,7 @@ def _proofs(
     """Write the requested proofs; return their facts, ready for JSON."""
     proof, growth = _places(record_id, out, since)
     with opened_ledger(at) as opened:
+        from context_engine.audit.checks.vouching import check_vouched, head_facts
         from context_engine.audit.ledger.key_change import present_checkpoint
         from context_engine.audit.ledger.prove import prove_growth, prove_record
 
@@ -222,8 +221,6 @@ def _verifier() -> bytes:
     return files("context_engine.audit").joinpath("check_proof.py").read_bytes()
 
 
-_VERIFY: Final = "run 'context-engine audit verify'"
-
 HEAD: Final = """\b
 Examples:
   context-engine audit head > /mnt/worm/$(date +%F).checkpoint
@@ -244,6 +241,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     log, gets the newest stored checkpoint. Exit code 1: a destination could not be reached.
     """
     with opened_ledger(at) as opened:
+        from context_engine.audit.checks.vouching import head_facts
         from context_engine.audit.ledger.key_change import present_checkpoint
 
         ledger = opened.ledger
@@ -275,35 +273,3 @@ def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
     with closing(checkpoint_rhythm(opened.context.setup)) as rhythm:
         published = publish(opened.ledger, rhythm, SystemClock(), at_once=True)
     return () if published is None else published.problems
-
-
-def head_facts(ledger: Ledger, written: str, given: Sequence[VerifierKey] = ()) -> dict[str, Any]:
-    """Return the facts in a checkpoint, ready for JSON, with the known keys that signed it.
-
-    Args:
-        given: verifier keys from outside; if any, they alone and those that they endorsed are known.
-
-    Raises:
-        LedgerCorrupt: a signature is invalid, or the checkpoint does not match the present records.
-    """
-    from context_engine.audit.checks.keys import endorsed_keys
-    from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
-    from context_engine.audit.formats.strict import FormatError
-
-    keys = endorsed_keys(ledger, given) if given else () if ledger.keyring is None else ledger.keyring.verifiers
-    try:
-        signed_note = parse_note(written)
-        checkpoint, signed = parse_checkpoint(signed_note), verify_note(signed_note, keys)
-    except FormatError as error:
-        raise LedgerCorrupt(f"{error}: {_VERIFY}") from None
-    if (checkpoint.origin, checkpoint.root) != (ledger.origin, ledger.root(checkpoint.size)):
-        raise LedgerCorrupt(
-            f"the checkpoint of {checkpoint.size} records does not match the present records: {_VERIFY}"
-        )
-    return {
-        "origin": checkpoint.origin,
-        "size": checkpoint.size,
-        "root": checkpoint.root.hex(),
-        "checkpoint": written,
-        "signed_by": [signature.key.text for signature in signed],
-    }
