@@ -25,7 +25,7 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.ingest_report import keep_report, next_commands, print_report, remember_folder
-from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
+from context_engine.apps.cli.kb.base import print_calibrations
 from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -276,6 +276,7 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
         The result of this domain, and all failures.
     """
     from context_engine.core.protocols import Calibratable
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.build import source_opener
     from context_engine.wiring.examine import offered
     from context_engine.wiring.scope import DomainCalibration, calibrate_domains

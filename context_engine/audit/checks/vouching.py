@@ -24,7 +24,6 @@ def check_vouched(
     Raises:
         LedgerCorrupt: it is not.
     """
-
     note = parse_note(checkpoint.note)
     name = f"the checkpoint of {checkpoint.size} records"
     try:
@@ -48,7 +47,6 @@ def head_facts(ledger: Ledger, written: str, given: Sequence[VerifierKey] = ()) 
     Raises:
         LedgerCorrupt: a signature is invalid, or the checkpoint does not match the present records.
     """
-
     keys = endorsed_keys(ledger, given) if given else () if ledger.keyring is None else ledger.keyring.verifiers
     try:
         signed_note = parse_note(written)

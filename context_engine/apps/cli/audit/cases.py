@@ -160,13 +160,13 @@ def sample(
     `check_proof.py` in the folder checks it without this program. MANIFEST lists the SHA-256 of every file and is
     signed with the key of the ledger. The pages load and run nothing.
     """
+    from context_engine.audit.review.strata import stratified, stratum_of
+
     names = _strata(strata)
     check_pages()
     if folder.exists() and any(folder.iterdir()):
         raise InvalidRequest(f"{folder} is not empty: name a new folder, so that no page of another binder is in it")
     with opened_ledger(at) as opened:
-        from context_engine.audit.review.strata import stratified, stratum_of
-
         ledger = opened.ledger
         ledger.integrate()
         rows = {row.record_id: row for row in _rows(ledger, period, domain)}

@@ -1,15 +1,11 @@
-"""What `doctor` prints about adapters, privacy, the audit ledger and the service, and how it tries the service."""
+"""What `doctor` prints about adapters, privacy, the audit ledger and the service."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import httpx
 from rich.text import Text
 
 from context_engine.apps.cli.context import CliContext
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from context_engine.wiring.callers import Openings
     from context_engine.wiring.privacy import PrivacyReport
 
-_MEASURED_S: Final = 0.5
 _MARGIN: Final = 1.5
 
 
@@ -121,6 +116,7 @@ def service_report(context: CliContext, query: str | None) -> ServiceReport:
     Args:
         query: a question to measure the rate of searches with; None: do not measure it.
     """
+    from context_engine.apps.server.rate_trial import searches_per_minute
     from context_engine.wiring.callers import openings, unreachable_keys
 
     try:
@@ -131,48 +127,8 @@ def service_report(context: CliContext, query: str | None) -> ServiceReport:
         opened,
         keys_problem=unreachable_keys(context.setup),
         rate_per_minute=context.setup.resolver.base().values.server_rate_per_minute,
-        searches_per_minute=None if query is None else _searches_per_minute(context, query),
+        searches_per_minute=None if query is None else searches_per_minute(context.setup, context.data_dir, query),
     )
-
-
-def _searches_per_minute(context: CliContext, query: str) -> int | None:
-    """Measure the service without its network, with a domain whose sources are all embedded; None if there is none.
-
-    Not measured with a model, which may cost money at every call, nor without the extra `server`.
-    """
-    from context_engine.wiring.embedded_base import in_embedded_base
-
-    values, domains = context.setup.resolver.base().values, context.setup.registry.domains.values()
-    has_model = values.embedder is not None or values.reranker != "noop" or values.query_refiner is not None
-    domain = next((spec for spec in domains if all(map(in_embedded_base, spec.sources))), None)
-    if domain is None or has_model or not all(map(find_spec, ("fastapi", "prometheus_client"))):
-        return None
-    from context_engine.apps.server.app import create_app
-    from context_engine.apps.server.service import Service
-    from context_engine.service.callers import NoAuthentication
-    from context_engine.service.deployment import LiveDeployment, open_deployment
-
-    setup = context.setup.with_pipeline({"server_rate_per_minute": 0, "audit_mode": "off"})
-    live = LiveDeployment(lambda: open_deployment(setup, data_dir=context.data_dir))
-    service = Service(live, NoAuthentication())
-    try:
-        return asyncio.run(_asked_per_minute(create_app(service), {"query": query, "domain": domain.domain}))
-    finally:
-        service.close()
-
-
-async def _asked_per_minute(app: Any, question: Mapping[str, str]) -> int | None:
-    """Ask an app one question after the other, each a little different; None if it does not answer."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        count, begun = -1, time.monotonic()
-        while (elapsed_s := time.monotonic() - begun) < _MEASURED_S:
-            asked = {**question, "query": f"{question['query']} {count}"}
-            if (await client.post("/api/v1/rag/query", json=asked)).status_code != 200:
-                return None
-            if count < 0:  # the first opened the base
-                begun = time.monotonic()
-            count += 1
-    return int(60 * count / elapsed_s)
 
 
 def service_lines(report: ServiceReport) -> Iterator[Text]:

@@ -26,10 +26,10 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from context_engine.apps.cli.kb.base import TaughtBase
     from context_engine.core.models import LearntBlend
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial
     from context_engine.evaluation.learning.blend_tune import BlendTrial
+    from context_engine.evaluation.learning.taught_base import TaughtBase
     from context_engine.evaluation.session import Session
 
 _SAME_QUESTIONS: Final = (

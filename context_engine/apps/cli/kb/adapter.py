@@ -11,7 +11,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import note, outcome, print_json, print_line, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
-from context_engine.apps.cli.kb.base import judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.kb.base import opened_base, print_calibrations
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 
@@ -54,6 +54,7 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 @with_location
 def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
     """Calibrate the scope threshold under an adapter, then put the adapter in force."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import use_adapter
 
     context = _context(location, domain)
@@ -83,6 +84,7 @@ def off(location: ConfigLocation, domain: str | None) -> None:
 @with_location
 def undo(location: ConfigLocation, domain: str | None) -> None:
     """Revert the last 'use', 'off' or 'undo' of a domain."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import calibrate_domain
 
     context = _context(location, domain)

@@ -12,7 +12,7 @@ from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
-from context_engine.apps.cli.kb.base import calibration_text, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.kb.base import calibration_text, opened_base, print_calibrations
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.apps.cli.words import counted
@@ -126,6 +126,7 @@ def repartition(location: ConfigLocation) -> None:
 
 def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
     """Calibrate every domain, or with `anew=False` those that are due; return whether all could be calibrated."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
