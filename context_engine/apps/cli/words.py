@@ -28,6 +28,11 @@ def tier_text(tier: int) -> Text:
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
 
 
+def sign(ok: bool) -> Text:
+    """Return the mark of what is good or allowed, or of what is not."""
+    return Text("✓", "green") if ok else Text("✗", "bold red")
+
+
 def confidence_text(confidence: Confidence) -> Text:
     """Return a confidence as bar and word, e.g. "▪▪· fair"."""
     filled = _FILLED[confidence]
