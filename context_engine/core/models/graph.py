@@ -11,6 +11,7 @@ from pydantic import Field
 
 from context_engine.core.models.chunk import Chunk, Key
 from context_engine.core.models.deployment_settings import SettingsGroup
+from context_engine.core.models.question_settings import Unit
 from context_engine.core.models.request import SourceQuery
 
 
@@ -47,7 +48,7 @@ class GraphSettings(SettingsGroup):
         "NEXT_CHUNK the chunks beside.",
     )
     graph_most: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(12, description="Most chunks added this way.")
-    graph_weight: Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)] = Field(
+    graph_weight: Unit = Field(
         0.5, description="Share of its relevance that a chunk gives to one that it leads to, for each hop."
     )
 
