@@ -147,8 +147,10 @@ def _masked(text: str) -> tuple[str, list[str]]:
 def question_kind(query: str) -> QuestionKind:
     """Return the kind of a question.
 
-    >>> [question_kind(text) for text in ("What does NPA-001 say?", "Who signs and when is it due?", "Who signs?")]
-    ['code', 'parts', 'plain']
+    >>> [question_kind(text) for text in ("What does NPA-001 say?", "Who signs a product?")]
+    ['code', 'plain']
+    >>> question_kind("Who signs a product and when must Compliance be told?")
+    'parts'
     """
     text = clean(query).text
     if codes(text) or references(text):
