@@ -16,7 +16,7 @@ from math import log
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import StatedClause, stated
-from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered
+from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read, title_of
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
@@ -164,9 +164,7 @@ def _checked(
         return _refused(text, SentenceFinding("coverage", "no sentence of the cited passages says anything of this"))
     if best.supports:
         return Sentence(text, _quotes([best], cited), Verdict.SUPPORTED, best.comparison.coverage)
-    parts = [_best(part, known, weight) for part in _parts(claim)]
-    if len(parts) > 1 and all(part and part.supports for part in parts):
-        matches = [part for part in parts if part]
+    if matches := _together(claim, known, weight):
         coverage = min(match.comparison.coverage for match in matches)
         return Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
     coverage, findings = best.comparison.coverage, best.comparison.findings
@@ -205,8 +203,33 @@ def _nearness(match: _Match) -> tuple[float, int]:
     return round(match.comparison.coverage, 6), -len(match.comparison.findings)
 
 
+def _together(
+    claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight
+) -> list[_Match]:
+    """Return the clauses that support the parts of a sentence; none if a part has none.
+
+    The parts say a value no more often than the statements that they rest on. Statements speak of several subjects:
+    parts that rest on more than one each need a subject of their own.
+    """
+    parts = _parts(claim)
+    matches: list[_Match] = []
+    for part in parts:
+        match = _best(part, known, weight)
+        if match is None or not match.supports:
+            return []
+        matches.append(match)
+    statements = {match.statement.statement: match.statement for match in matches}
+    stated = exact(token for item in statements.values() for token in item.tokens)
+    if any(0 < stated[key] < count for key, count in exact(claim).items()):
+        return []
+    return [] if len(statements) > 1 and not all(content_keys(_subject(part)) for part in parts) else matches
+
+
 def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
-    """Cut a sentence that says several things; a part without a subject gets that of the first."""
+    """Cut a sentence that says several things; a part without a subject gets that of the first.
+
+    A sentence whose first part does not show its subject is not cut before such a part.
+    """
     cuts = [
         place
         for place, token in enumerate(claim)
@@ -215,15 +238,20 @@ def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
     parts = [tuple(claim[start:end]) for start, end in zip([0, *cuts], [*cuts, len(claim)], strict=True)]
     if not 2 <= len(parts) <= _MOST_PARTS or any(len(content_keys(part)) < _LEAST_PART for part in parts):
         return []
-    modal = next((place for place, token in enumerate(parts[0]) if token.kind is MeaningKind.MODAL), 0)
-    subject = parts[0][:modal]
+    subject = _subject(parts[0])
+    if not content_keys(subject) and any(_continues(part[1]) for part in parts[1:]):
+        return []
     return [parts[0], *(_with_subject(part[1:], subject) for part in parts[1:])]
 
 
+def _subject(part: Sequence[MeaningToken]) -> tuple[MeaningToken, ...]:
+    """Return what stands before the first modal or form of "be"; empty without one."""
+    acts = (place for place, token in enumerate(part) if token.kind is MeaningKind.MODAL or token.key == "be")
+    return tuple(part[: next(acts, 0)])
+
+
 def _with_subject(part: tuple[MeaningToken, ...], subject: tuple[MeaningToken, ...]) -> tuple[MeaningToken, ...]:
-    if not subject or not _continues(part[0]):
-        return part
-    return (*subject, *part[part[0].key == "it" :])
+    return (*subject, *part[part[0].key == "it" :]) if _continues(part[0]) else part
 
 
 def _continues(first: MeaningToken) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read, title_of
@@ -76,6 +77,12 @@ class StatedClause(NamedTuple):
     lead: tuple[MeaningToken, ...]
     parts: tuple[tuple[_Segment, ...], ...]
     cells: tuple[ClauseCell, ...]
+
+    @property
+    def tokens(self) -> tuple[MeaningToken, ...]:
+        """All that it says, with its lead-in, and the names of its columns."""
+        prose = (segment.tokens for part in self.parts for segment in part)
+        return tuple(chain(self.lead, *prose, *((*cell.column, *cell.tokens) for cell in self.cells)))
 
     def clauses(self, asked: frozenset[str], *, several: bool = False) -> Iterator[Clause]:
         """Yield the clauses that a sentence may rest on.

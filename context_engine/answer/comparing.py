@@ -102,16 +102,16 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
             yield SentenceFinding(code, f'"{token.written}" is not in the passage')
         elif token.is_name:
             yield SentenceFinding("name", f'"{token.written}" is not in the passage')
-    for key, count in (_exact(claim) - _exact(clause.tokens)).items():
-        if key in keys and count < _exact(claim)[key]:
+    for key, count in (exact(claim) - exact(clause.tokens)).items():
+        if key in keys and count < exact(claim)[key]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
-def _exact(tokens: Sequence[MeaningToken]) -> Counter[str]:
-    """Count the values, dates, references and sides."""
+def exact(tokens: Iterable[MeaningToken]) -> Counter[str]:
+    """Return how often each value, date, reference and side is said."""
     return Counter(token.key for token in tokens if token.kind in _EXACT)
 
 

@@ -238,16 +238,18 @@ def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
 
 
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value stands in the part of the sentence that belongs to another value of its unit."""
-    stated = [(token.value, _neighbours(own, place)) for place, token in enumerate(own) if token.value]
+    """Yield a finding if a value, date, reference or currency stands in the part of the sentence that belongs to another
+    one of its measure.
+    """
+    stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
     for place, token in enumerate(claim):
-        if not token.value:
-            continue
-        near = _neighbours(claim, place)
-        its = max((len(near & keys) for value, keys in stated if value == token.value), default=0)
-        for value, keys in stated:
-            if value != token.value and _unit(value) == _unit(token.value) and len(near & keys) > its:
-                yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
+        measure = _measure(token)
+        rivals = [(other, keys) for other, keys in stated if measure and _measure(other) == measure]
+        near = _neighbours(claim, place) if len(rivals) > 1 else frozenset()
+        shared = [(len(near & keys), (other.key, other.value) == (token.key, token.value)) for other, keys in rivals]
+        its = max((count for count, is_same in shared if is_same), default=0)
+        if any(count > its for count, is_same in shared if not is_same):
+            yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
 
 
 def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -268,15 +270,19 @@ def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:
     return out
 
 
-def _unit(value: Value) -> tuple[str, str]:
-    return value.unit.split(" ")[-1], value.currency
+def _measure(token: MeaningToken) -> tuple[str, ...]:
+    """Return in what a token is one of several: the unit and currency of a value, a date, a reference, a currency."""
+    if token.value:
+        return token.value.unit.split(" ")[-1], token.value.currency
+    is_currency = token.kind is MeaningKind.SIDE and token.key.isupper()
+    return (token.kind.value,) if token.kind in (MeaningKind.DATE, MeaningKind.REFERENCE) or is_currency else ()
 
 
 def _neighbours(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
     """Return the keys of the content between the breaks around a place."""
     start = next((at for at in range(place, -1, -1) if tokens[at].kind is MeaningKind.BREAK), -1)
     end = next((at for at in range(place, len(tokens)) if tokens[at].kind is MeaningKind.BREAK), len(tokens))
-    return content_keys([token for token in tokens[start + 1 : end] if not token.value])
+    return content_keys([token for token in tokens[start + 1 : end] if not _measure(token)])
 
 
 def _common_order(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> frozenset[int]:

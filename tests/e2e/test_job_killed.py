@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from context_engine.jobs.contract import job_out
+from context_engine.jobs.folder_store import EVENTS_FILE, FolderJobs
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.jobs.store import EVENTS_FILE, JobStore
 from context_engine.service.deployment import open_deployment
 from context_engine.wiring.setup import load_setup
 from tests.e2e.job_process import CLERK, MODEL
@@ -67,7 +67,7 @@ def process(bank: Path, data_dir: Path, job_id: str) -> subprocess.Popen[bytes]:
 
 def read(data_dir: Path, job_id: str) -> int:
     """Return how many documents are read."""
-    with closing(sqlite3.connect(JobStore(data_dir).folder(job_id) / EVENTS_FILE)) as file:
+    with closing(sqlite3.connect(FolderJobs(data_dir).folder(job_id) / EVENTS_FILE)) as file:
         return int(file.execute("SELECT count(*) FROM event WHERE id LIKE 'read-%'").fetchone()[0])
 
 
@@ -101,7 +101,7 @@ def test_a_job_that_is_killed_again_and_again_remembers_the_same(bank: Path) -> 
         kill_at(running, bank / "killed", job_id, documents, chance.uniform(0, 0.05))
     assert process(bank, bank / "killed", job_id).wait() == 0
 
-    whole, killed = (JobStore(bank / name).memory(job_id) for name in ("whole", "killed"))
+    whole, killed = (FolderJobs(bank / name).memory(job_id) for name in ("whole", "killed"))
     assert timeless(job_out(killed).model_dump(mode="json")) == timeless(job_out(whole).model_dump(mode="json"))
     assert killed.cost == whole.cost > 0
     assert len(killed.findings) == DOCUMENTS - len(range(0, DOCUMENTS, 7))

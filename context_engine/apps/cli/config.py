@@ -40,6 +40,7 @@ _GROUP_HEADINGS: Final = {
     "telemetry": "what traces show: files and variables set them",
     "events": "where events go, such as changed answers: files and variables set it",
     "quality": "how quality is watched and settings are compared over time: files and variables set it",
+    "jobs": "where jobs are kept: files and variables set it",
     "cache": "what the cache of answers may use in this process: files and variables set it",
     "server": "the service over HTTP and MCP: files and variables set them, read when it starts and on SIGHUP",
     "ingest": "how files are read: ingest.json and variables set them",

@@ -182,6 +182,8 @@ class SearchRequest:
         top_k: most chunks returned, 1 to 1000; None: the setting `stage2_top_k`.
         require_tiers, require_sources: the decision is `incomplete` unless each of these returned a chunk.
         strict: raise `EvidenceIncomplete` instead.
+        part_of: the first search of the workflow that also makes this one, or the job that asks each of its documents;
+            None: a question of its own. For the record.
 
     Raises:
         InvalidRequest: an invalid field.
@@ -201,6 +203,7 @@ class SearchRequest:
     require_tiers: tuple[int, ...] = ()
     require_sources: tuple[str, ...] = ()
     strict: bool = False
+    part_of: str | None = None
 
     def __post_init__(self) -> None:
         checked_query(self.query)

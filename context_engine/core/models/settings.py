@@ -16,6 +16,7 @@ from context_engine.core.models.deployment_settings import (
     DomainCostLimits,
     EventSettings,
     Flag,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
@@ -287,6 +288,7 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
+    JobSettings,
     QualitySettings,
     EventSettings,
     TelemetrySettings,
@@ -319,6 +321,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "audit": AuditSettings,
         "events": EventSettings,
         "quality": QualitySettings,
+        "jobs": JobSettings,
         "cache": CacheSettings,
         "telemetry": TelemetrySettings,
         "server": ServerSettings,

@@ -146,6 +146,7 @@ OTHER: dict[str, Any] = {
     "quality_run_length": 1000,
     "experiments": {"deep": {"domain": "NPA", "b": {"rerank_by": "deep"}}},
     "experiment_arm": "deep/b",
+    "jobs_connection": "bank",
     "cache_memory_mb": 128,
     "server_max_concurrent": 4,
     "server_max_waiting": 8,

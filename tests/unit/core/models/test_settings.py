@@ -14,6 +14,7 @@ from context_engine.core.models import (
     DomainSettings,
     EffectiveSettings,
     EventSettings,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     ModelSettings,
@@ -144,7 +145,9 @@ def test_each_key_is_in_one_group():
     of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
     of_the_deployment |= set(CostSettings.model_fields) - set(DomainCostLimits.model_fields)
     of_the_deployment |= set(TelemetrySettings.model_fields) | set(ServerSettings.model_fields)
-    of_the_deployment |= set(CacheSettings.model_fields) | set(EventSettings.model_fields)
+    of_the_deployment |= (
+        set(CacheSettings.model_fields) | set(EventSettings.model_fields) | set(JobSettings.model_fields)
+    )
     of_the_deployment |= set(QualitySettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains
