@@ -37,13 +37,16 @@ MOST_HOPS: Final = 2
 
 
 class GraphSettings(SettingsGroup):
-    """Whether a search follows edges, which ones, and what the chunks that it reaches are worth."""
+    """Whether a search follows edges, which ones, and what the chunks that it reaches are worth.
+
+    Measured in tests/benchmarks/bench_graph.py and bench_agentic.py.
+    """
 
     graph_hops: Annotated[int, Field(strict=True, ge=0, le=MOST_HOPS)] = Field(
         0, description="Also return what the best chunks lead to, over at most so many edges; 0: off."
     )
     graph_edges: Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)] = Field(
-        tuple(Edge),
+        (Edge.CITES, Edge.BELONGS_TO),
         description="Edges that are followed: CITES the cited clause, BELONGS_TO the cited document (two hops), "
         "NEXT_CHUNK the chunks beside.",
     )
