@@ -16,9 +16,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
-    if clause.cells:
-        return
-    if not predicate:
+    if clause.cells or not predicate:
         return
     before = claim[: claim.index(subject[0])] if subject else ()
     claimed, done = content_keys(subject) or content_keys(before), content_keys(predicate)  # "it" stands for `before`
@@ -27,17 +25,25 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not any(predicate_too for _, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
-    if content_keys(nearest) and not claimed & (content_keys(nearest) | _other_party(also_done)):
+    acted_on = _other_party(also_done)
+    if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
+        named = clause.before | clause.context
+        acted_on = acted_on if _is_passive(predicate) else frozenset()
+    if named and not claimed & (named | acted_on):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the subject of a predicate turned round: the agent of a passive, or what its act is done to."""
-    if any(token.key == "be" for token in predicate[:2]):
+    if _is_passive(predicate):
         by = next((place for place, token in enumerate(predicate) if token.key == "by"), len(predicate))
         return content_keys(predicate[by:])
     act = next((token.key for token in predicate if token.kind in CONTENT), "")
     return content_keys(predicate) - {act}
+
+
+def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
+    return any(token.key == "be" for token in predicate[:2])
 
 
 def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:

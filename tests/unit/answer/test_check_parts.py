@@ -104,3 +104,9 @@ def test_one_and_many_of_a_name_within_a_longer_name_are_not_told_apart() -> Non
 def test_a_place_in_a_text_is_no_bound() -> None:
     text = "The desk shall report losses (as set out below)."
     assert checked("The desk shall report losses.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_pronoun_of_the_clause_stands_for_what_is_said_before() -> None:
+    text = "The Board reads the report. They should make sure that controls of the systems are robust."
+    assert checked("The Board should make sure that controls of the systems are robust.", text).labels == ("[1]",)
+    assert codes(checked("The systems should make sure that controls of the systems are robust.", text)) == {"subject"}
