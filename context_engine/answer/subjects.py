@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import SentenceFinding
+
+_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -29,8 +33,16 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = clause.before | clause.context
         acted_on = acted_on if _is_passive(predicate) else frozenset()
-    if named and not claimed & (named | acted_on):
+    if (named and not claimed & (named | acted_on)) or _is_cut_short(subject, nearest):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital"."""
+    *_, last = ("", *(token.key for token in subject if token.kind in CONTENT))
+    following = [after for token, after in pairwise((*whole, _END)) if token.key == last]
+    keys = content_keys(subject)
+    return bool(following) and all(after.kind in CONTENT and after.key not in keys for after in following)
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:

@@ -110,3 +110,9 @@ def test_a_pronoun_of_the_clause_stands_for_what_is_said_before() -> None:
     text = "The Board reads the report. They should make sure that controls of the systems are robust."
     assert checked("The Board should make sure that controls of the systems are robust.", text).labels == ("[1]",)
     assert codes(checked("The systems should make sure that controls of the systems are robust.", text)) == {"subject"}
+
+
+def test_a_subject_is_not_cut_short() -> None:
+    text = "The insurer's least capital must be equal to USD 50,000 at the end of the year."
+    assert checked("The capital must be equal to USD 50,000 at the end of the year.", text).labels == ("[1]",)
+    assert codes(checked("The insurer must be equal to USD 50,000 at the end of the year.", text)) == {"subject"}
