@@ -215,8 +215,8 @@ def kind_of(error: type[ContextEngineError]) -> ProblemKind:
 
 
 HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
-    one.code: one
-    for one in (
+    kind.code: kind
+    for kind in (
         ProblemKind(
             "no_token",
             401,

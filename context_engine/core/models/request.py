@@ -38,10 +38,12 @@ class Refinement(NamedTuple):
     Attributes:
         text: the question in words that are easier to find; "" if it has none.
         concepts: the question's topics, most specific first.
+        translations: the question in the languages of the documents.
     """
 
     text: str
     concepts: tuple[str, ...] = ()
+    translations: tuple[str, ...] = ()
 
 
 class UnknownWord(NamedTuple):
@@ -74,6 +76,7 @@ class PreparedQuery:
         expansions: other words for its terms.
         sub_queries: parts and other wordings of the question that are searched too.
         concepts: the topics of the question, named by a refiner.
+        translations: the question in other languages; each is searched as well as the question itself.
         suggestions: likely corrections: (word as written, word as in the glossary or the texts).
         corrected: whether `text` contains the suggestions instead of the words as written, because those found nothing;
             otherwise the suggestions are only offered.
@@ -91,6 +94,7 @@ class PreparedQuery:
     expansions: tuple[Expansion, ...] = ()
     sub_queries: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
+    translations: tuple[str, ...] = ()
     suggestions: tuple[tuple[str, str], ...] = ()
     corrected: bool = False
     notices: tuple[Notice, ...] = ()
