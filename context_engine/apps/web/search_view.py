@@ -22,13 +22,7 @@ from context_engine.apps.web.result_words import (
     source_name,
 )
 from context_engine.core.context import for_a_model
-from context_engine.core.models import (
-    Key,
-    Outcome,
-    RankedChunk,
-    SearchResult,
-    TrustClass,
-)
+from context_engine.core.models import Key, Outcome, RankedChunk, SearchResult, TrustClass
 from context_engine.service.contract.explanation import Explanation
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.explain import explained_result

@@ -11,13 +11,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import error_line, note, out, outcome, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, only_domain, open_context
-from context_engine.apps.cli.eval.options import (
-    change_cells,
-    change_style,
-    chosen_measure,
-    open_evaluation,
-    write_json,
-)
+from context_engine.apps.cli.eval.options import change_cells, change_style, chosen_measure, open_evaluation, write_json
 from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_beside
 from context_engine.apps.cli.kb.base import TaughtBase, judged_questions, print_calibrations, taught_base
 from context_engine.apps.cli.progress import busy, progress_bar
