@@ -10,7 +10,7 @@ from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address
-from context_engine.apps.web.funnel import FunnelBar, funnel_bars
+from context_engine.apps.web.charts import FunnelBar, funnel_bars
 from context_engine.apps.web.naming import document_name, heading, location
 from context_engine.apps.web.result_words import (
     BARS,
