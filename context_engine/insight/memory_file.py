@@ -113,9 +113,7 @@ def _decoded(content: Mapping[str, Any]) -> RadarMemory:
     used = {place.statement for places in passages.values() for place in places} | {n for pair in pairs for n in pair}
     if used and not (min(used) >= 0 and max(used) < len(statements)):
         raise IndexError(f"statement {max(used)} of {len(statements)}")
-    differences = {
-        number: tuple(ConflictDifference(*each) for each in found) for number, found in content["differences"]
-    }
+    differences = {number: tuple(ConflictDifference(*each) for each in rows) for number, rows in content["differences"]}
     return RadarMemory(statements, passages, {pair: differences.get(number, ()) for number, pair in enumerate(pairs)})
 
 

@@ -131,8 +131,7 @@ def radar(passages: Iterable[RadarPassage], today: date, memory: RadarMemory = N
     made = remembered((passage.chunk for passage in known), memory)
     places = _places(known, made)
     parallel = _ParallelDocuments(known, places, made.pairs)
-    found = _findings(known, made, places, parallel)
-    findings = tuple(sorted(found, key=_by_authority))
+    findings = tuple(sorted(_findings(known, made, places, parallel), key=_by_authority))
     return RadarReport(findings, len(known), sum(map(len, places.values())), len(given) - len(known), made)
 
 
@@ -232,12 +231,12 @@ def _best_places(
     They stand in different documents or, if the sentences are nearly alike, in one document under the same headings.
     """
     pairs = (
-        (one, other)
-        for one, other in product(places[candidate.first][:_MOST_PLACES], places[candidate.second][:_MOST_PLACES])
-        if one.passage != other.passage
+        (first, second)
+        for first, second in product(places[candidate.first][:_MOST_PLACES], places[candidate.second][:_MOST_PLACES])
+        if first.passage != second.passage
         and (
-            _document(passages[one.passage]) != _document(passages[other.passage])
-            or (candidate.basis == "words" and one.heading == other.heading)
+            _document(passages[first.passage]) != _document(passages[second.passage])
+            or (candidate.basis == "words" and first.heading == second.heading)
         )
     )
     return min(pairs, key=lambda pair: sorted(passages[place.passage].tier for place in pair), default=None)
@@ -250,16 +249,16 @@ def _finding(
     pair: tuple[_StatementPlace, _StatementPlace],
     parallel: _ParallelDocuments,
 ) -> RadarFinding:
-    held = (passages[pair[0].passage], passages[pair[1].passage])
+    both = (passages[pair[0].passage], passages[pair[1].passage])
     counts = (len(places[candidate.first]), len(places[candidate.second]))
-    first, second = _side(held, pair[0], counts[0]), _side(held[::-1], pair[1], counts[1])
+    first, second = _side(both, pair[0], counts[0]), _side(both[::-1], pair[1], counts[1])
     differences = candidate.differences
     if _rank(second) < _rank(first):
         first, second = second, first
         differences = tuple(each._replace(first=each.second, second=each.first) for each in differences)
     yields = which_yields(first, second)
     return RadarFinding(
-        _finding_id(first, second, differences), first, second, differences, yields, held in parallel, candidate.basis
+        _finding_id(first, second, differences), first, second, differences, yields, both in parallel, candidate.basis
     )
 
 

@@ -44,7 +44,7 @@ _COMMANDS: Final = {
     "kb": ("kb:kb", "Look after the embedded knowledge base."),
     "mcp": ("serve:mcp", "Serve search tools to an assistant over MCP (stdin, stdout)."),
     "plugin": ("plugin:plugin", "Check, pack and set up the Dify plugin."),
-    "policy": ("access.policy:policy", "Export the access rules (operators)."),
+    "policy": ("access.check:policy", "Export the access rules (operators)."),
     "restore": ("backup:restore", "Check an archive of 'backup' and put it in place."),
     "search": ("search.command:search", "Search a domain and show the ranked, provenance-tagged answer."),
     "serve": ("serve:serve", "Serve the engine over HTTP."),

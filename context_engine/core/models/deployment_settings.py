@@ -259,6 +259,16 @@ class QualitySettings(SettingsGroup):
     )
 
 
+class JobSettings(SettingsGroup):
+    """Where jobs are kept; the same for all callers."""
+
+    jobs_connection: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="Connection of the PostgreSQL database that keeps the jobs with their documents, so that replicas "
+        "share them; null: the data folder of one machine.",
+    )
+
+
 class CacheSettings(SettingsGroup):
     """How much of this process the cache of answers may use; `cache_ttl_s` says which answers it keeps."""
 

@@ -15,6 +15,7 @@ from context_engine.core.models.deployment_settings import (
     DomainCostLimits,
     EventSettings,
     Flag,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
@@ -23,6 +24,7 @@ from context_engine.core.models.deployment_settings import (
     SettingsGroup,
     TelemetrySettings,
 )
+from context_engine.core.models.graph import GraphSettings
 from context_engine.core.models.learnt import LearntBlend
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -135,7 +137,7 @@ class RankingSettings(SettingsGroup):
         return f"{both} add up to more than 1: {remedy}"
 
 
-class SearchSettings(RankingSettings):
+class SearchSettings(GraphSettings, RankingSettings):
     """Settings that each search may override; none of them opens a connection or writes a file."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
@@ -298,6 +300,7 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
+    JobSettings,
     QualitySettings,
     EventSettings,
     TelemetrySettings,
@@ -330,6 +333,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "audit": AuditSettings,
         "events": EventSettings,
         "quality": QualitySettings,
+        "jobs": JobSettings,
         "cache": CacheSettings,
         "telemetry": TelemetrySettings,
         "server": ServerSettings,
