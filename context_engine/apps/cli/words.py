@@ -39,15 +39,6 @@ def confidence_text(confidence: Confidence) -> Text:
     return bar.append(f" {confidence}", _CONFIDENCE_STYLES[confidence])
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "source"), counted(2, "source")
-    ('1 source', '2 sources')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def ms(milliseconds: float) -> str:
     """Return a duration with a readable precision and unit.
 

@@ -14,7 +14,7 @@ from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, ope
 from context_engine.apps.cli.console import note, outcome, publish
 from context_engine.apps.cli.options import with_json, with_yes
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from rich.text import Text
 from context_engine.apps.cli.console import note, out, print_json, show, table, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.job.context import owned_jobs
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.jobs.memory import JobFinding, JobMemory, Stage

@@ -17,7 +17,7 @@ from context_engine.apps.cli.job.context import owned_jobs
 from context_engine.apps.cli.job.show import print_memory
 from context_engine.apps.cli.options import Amount
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.ingest.report import IngestReport
