@@ -114,7 +114,6 @@ def search(query: str, location: ConfigLocation, **options: Any) -> int:
     if options["full"]:
         require_operator(context.setup.config.principals)
     request = request_to(domain=context.domain, principal=context.principal)
-    from context_engine.core.context import ApproxTokenCounter
     from context_engine.wiring.build import build_engine
 
     read: Context | None = None
@@ -127,6 +126,8 @@ def search(query: str, location: ConfigLocation, **options: Any) -> int:
                 _write_json(error.result, demo=context.demo, full=options["full"])
             raise
         if options["context"]:  # made by the engine, which records what is read of an answer
+            from context_engine.core.context import ApproxTokenCounter
+
             form = {"budget": options["budget"], "form": options["form"]}
             read = engine.context(result, counter=ApproxTokenCounter(), **form)
     places = Places(result, context.base)
