@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import re
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, outcome, publish
-from context_engine.apps.cli.options import with_json, with_yes
+from context_engine.apps.cli.options import make_sure, with_json, with_yes
 from context_engine.apps.cli.progress import busy
 from context_engine.core.text import counted
 from context_engine.errors import ConfigError, StoreError
@@ -23,20 +22,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
     from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
-
-
-def make_sure(question: str, *, yes: bool) -> None:
-    """Ask for confirmation at a terminal; elsewhere `--yes` is required.
-
-    Raises:
-        UsageError: there is no terminal and no `--yes`.
-        Abort: the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} It cannot be undone: say --yes.")
-    click.confirm(f"{question} It cannot be undone.", abort=True, err=True)
 
 
 PRUNE: Final = """\b

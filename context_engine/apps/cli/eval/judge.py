@@ -113,4 +113,4 @@ def _key() -> str:
             return "q"
         if answer in _GRADES:
             return str(answer)
-        note(f"{answer!r} is none of {', '.join(_GRADES)}", style="yellow")
+        note(f"{answer!r} is not one of {', '.join(_GRADES)}", style="yellow")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.audit.removal import make_sure
 from context_engine.apps.cli.console import note, out, outcome, print_json
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_domain, with_location
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.job.context import owned_jobs
 from context_engine.apps.cli.job.show import print_memory
-from context_engine.apps.cli.options import PLACE, Amount, with_options, with_yes
+from context_engine.apps.cli.options import PLACE, Amount, make_sure, with_options, with_yes
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.text import counted
 
