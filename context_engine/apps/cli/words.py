@@ -28,7 +28,7 @@ def tier_text(tier: int) -> Text:
 
 
 def sign(ok: bool) -> Text:
-    """Return the mark of what is good or allowed, or of what is not."""
+    """Return a green tick, or a red cross if not `ok`."""
     return Text("✓", "green") if ok else Text("✗", "bold red")
 
 

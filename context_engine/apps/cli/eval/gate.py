@@ -188,7 +188,7 @@ def _floor(text: str) -> tuple[str, float]:
 
 
 def _refuse_creation_options(file: Path, options: dict[str, Any]) -> None:
-    """Refuse options that an existing gate file already answers: only the file holds its limits."""
+    """Refuse options that only create a gate file: an existing file holds its own limits."""
     named = [name for name in _CREATION_OPTIONS if options[name] not in (None, (), False)]
     if named:
         option = "--measure" if named[0] == "measures" else f"--{named[0].replace('_', '-')}"
