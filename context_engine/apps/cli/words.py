@@ -17,6 +17,7 @@ _FLAG_WORDS: Final = {
     "below_threshold": "below the relevance limit",
     "threshold_not_applicable": "threshold not applicable",
     "superseded": "superseded",
+    "linked": "another passage leads to it",
     "injection_suspected": "reads like instructions",
 }
 _SHOWN_AS_AGE: Final = frozenset({"expired", "effective_unknown"})

@@ -219,6 +219,8 @@ def _lines(query: PreparedQuery) -> Iterator[tuple[str, str]]:
         yield "also", f"{added.term or query.refiner} = {added.text} (weight {added.weight:g}, {added.by})"
     for part in query.sub_queries:
         yield "beside it", part
+    for translation in query.translations:
+        yield "translated", translation
     for written, known in query.suggestions:
         yield ("corrected" if query.corrected else "did you mean"), f"{known} (for {written})"
     if query.concepts:
