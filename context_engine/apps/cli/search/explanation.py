@@ -151,7 +151,7 @@ def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 
 
 def _nearest_miss(fates: Iterable[Fate]) -> list[Fate]:
-    """Return the candidates, those first that came closest: a place just beyond the cut, a score just below the limit."""
+    """Return the nearest candidates first: a place just beyond the cut, a score just below the limit."""
 
     def distance(fate: Fate) -> tuple[float, Key]:
         value = fate.value if isinstance(fate.value, int | float) else 0.0
