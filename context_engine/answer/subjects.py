@@ -18,15 +18,26 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     if clause.cells:
         return
-    rules = _rules(clause.own) if content_keys(subject) else [_divided(segment) for segment in segments(clause.own)]
-    if not predicate or not any(predicate_too for _, predicate_too in rules):
+    if not predicate:
         return
-    claimed, done = content_keys(subject), content_keys(predicate)
+    before = claim[: claim.index(subject[0])] if subject else ()
+    claimed, done = content_keys(subject) or content_keys(before), content_keys(predicate)  # "it" stands for `before`
+    has_subject = bool(content_keys(subject) or (subject and not claimed))
+    rules = _rules(clause.own) if has_subject else [_divided(segment) for segment in segments(clause.own)]
+    if not any(predicate_too for _, predicate_too in rules):
+        return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
-    if subject and not claimed:
-        claimed = content_keys(claim[: claim.index(subject[0])])  # what a pronoun may stand for
-    if content_keys(nearest) and not claimed & content_keys((*nearest, *also_done)):
+    if content_keys(nearest) and not claimed & (content_keys(nearest) | _other_party(also_done)):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
+    """Return the subject of a predicate turned round: the agent of a passive, or what its act is done to."""
+    if any(token.key == "be" for token in predicate[:2]):
+        by = next((place for place, token in enumerate(predicate) if token.key == "by"), len(predicate))
+        return content_keys(predicate[by:])
+    act = next((token.key for token in predicate if token.kind in CONTENT), "")
+    return content_keys(predicate) - {act}
 
 
 def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:

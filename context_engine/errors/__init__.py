@@ -46,6 +46,7 @@ ContextEngineError
 │   └── LedgerVersionMismatch  written by a newer version
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
+    ├── JobsUnavailable       the database that keeps the jobs cannot be used
     ├── StoreCorrupt          the files are inconsistent; says how to rebuild
     └── StoreVersionMismatch  written by another schema or analyser; says how to rebuild
 
@@ -92,6 +93,7 @@ from context_engine.errors.sources import (
     EmbedderError,
     EvidenceIncomplete,
     FetchUnsupported,
+    JobsUnavailable,
     RefinerError,
     RepartitionRequired,
     RerankerError,
@@ -130,6 +132,7 @@ __all__ = [
     "InvalidFilter",
     "InvalidRequest",
     "JobNotFound",
+    "JobsUnavailable",
     "LedgerCorrupt",
     "LedgerNotFound",
     "LedgerVersionMismatch",

@@ -111,10 +111,15 @@ def _found(
     started = clock.monotonic()
     most_s = settings_of(deployment, request).deadline_s
 
+    made: list[str] = []  # ids of the searches
+
     def search(query: str, seconds: float) -> SearchResult:
         late = seconds < float(request.overrides.get(_DEADLINE, most_s))
         overrides = {**request.overrides, _DEADLINE: seconds} if late else request.overrides
-        return engine.search(replace(request, query=query, overrides=overrides))
+        part_of = made[0] if made else request.part_of
+        result = engine.search(replace(request, query=query, overrides=overrides, part_of=part_of))
+        made.append(result.search_id)
+        return result
 
     def read(result: SearchResult) -> None:
         engine.context(result, counter=COUNTER)

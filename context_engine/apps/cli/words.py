@@ -17,6 +17,7 @@ _FLAG_WORDS: Final = {
     "below_threshold": "below the relevance limit",
     "threshold_not_applicable": "threshold not applicable",
     "superseded": "superseded",
+    "linked": "another passage leads to it",
     "injection_suspected": "reads like instructions",
 }
 _SHOWN_AS_AGE: Final = frozenset({"expired", "effective_unknown"})
@@ -25,6 +26,11 @@ _SHOWN_AS_AGE: Final = frozenset({"expired", "effective_unknown"})
 def tier_text(tier: int) -> Text:
     """Return a tier as number and word, e.g. "2 SOP"."""
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
+
+
+def sign(ok: bool) -> Text:
+    """Return the mark of what is good or allowed, or of what is not."""
+    return Text("✓", "green") if ok else Text("✗", "bold red")
 
 
 def confidence_text(confidence: Confidence) -> Text:

@@ -202,6 +202,7 @@ _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] =
     (errors.ChatModelError, 502, "Ask again later, or ask for passages instead of an answer.", False),
     (errors.AuditUnavailable, 503, _LATER, False),
     (errors.StoreLocked, 503, _LATER, False),
+    (errors.JobsUnavailable, 503, _LATER, False),
     (ContextEngineError, 500, _ASK_OPERATOR, False),
 )
 

@@ -1,7 +1,6 @@
 """The settings of the engine, in groups by lifetime, and the origin of each value in one search."""
 
-from __future__ import annotations
-
+# Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
@@ -16,6 +15,7 @@ from context_engine.core.models.deployment_settings import (
     DomainCostLimits,
     EventSettings,
     Flag,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
@@ -24,6 +24,7 @@ from context_engine.core.models.deployment_settings import (
     SettingsGroup,
     TelemetrySettings,
 )
+from context_engine.core.models.graph import GraphSettings
 from context_engine.core.models.learnt import LearntBlend
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
@@ -136,7 +137,7 @@ class RankingSettings(SettingsGroup):
         return f"{both} add up to more than 1: {remedy}"
 
 
-class SearchSettings(RankingSettings):
+class SearchSettings(GraphSettings, RankingSettings):
     """Settings that each search may override; none of them opens a connection or writes a file."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
@@ -299,6 +300,7 @@ class DomainSettings(
 class Settings(
     ServerSettings,
     CacheSettings,
+    JobSettings,
     QualitySettings,
     EventSettings,
     TelemetrySettings,
@@ -331,6 +333,7 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "audit": AuditSettings,
         "events": EventSettings,
         "quality": QualitySettings,
+        "jobs": JobSettings,
         "cache": CacheSettings,
         "telemetry": TelemetrySettings,
         "server": ServerSettings,
@@ -368,6 +371,11 @@ class EffectiveSettings(BaseModel):
 
     values: Settings = Field(default_factory=lambda: Settings())
     origins: Mapping[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def of_defaults(cls) -> "EffectiveSettings":
+        """Return the defaults as they are declared: a validator of all settings takes long to build."""
+        return cls.model_construct(values=Settings.model_construct(), origins={})
 
     @property
     def chunk_limit(self) -> int | None:

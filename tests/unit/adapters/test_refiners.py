@@ -12,7 +12,7 @@ import pytest
 import respx
 
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.refiners import open_openai
+from context_engine.adapters.refiners import open_openai, open_translator
 from context_engine.core.models import Refinement
 from context_engine.core.protocols import QueryRefiner
 from context_engine.errors import ConfigError, RefinerError
@@ -92,3 +92,42 @@ def test_a_server_that_fails_is_an_error_without_the_key(api: respx.MockRouter, 
 def test_options_are_read_strictly(context: ModelContext) -> None:
     with pytest.raises(ConfigError, match="unknown key"):
         open_openai({**OPTIONS, "temperature": 1}, context)
+
+
+TRANSLATED = {**OPTIONS, "languages": ["en", "de"]}
+
+
+def test_a_question_is_translated_into_each_language_but_its_own(api: respx.MockRouter, context: ModelContext) -> None:
+    route = api.post(URL).mock(return_value=answer({"en": "Who signs?", "de": "Wer zeichnet?"}))
+    translator = open_translator(TRANSLATED, context)
+    assert isinstance(translator, QueryRefiner)
+    assert translator.name == "translator:openai:small"
+    assert translator.refine("Qui signe ?", "fr") == Refinement("", (), ("Who signs?", "Wer zeichnet?"))
+    assert translator.refine("Who signs?", "en") == Refinement("", (), ("Wer zeichnet?",))
+    first, second = (json.loads(call.request.content)["messages"] for call in route.calls)
+    assert '"en": "...", "de": "..."' in first[0]["content"] and '"en"' not in second[0]["content"]
+    assert "Qui signe" in first[1]["content"] and "Qui signe" not in first[0]["content"]
+
+
+@pytest.mark.parametrize(("language", "languages"), [("en", ["en"]), ("und", ["en", "de"])])
+def test_nothing_is_asked_where_nothing_is_to_be_translated(
+    api: respx.MockRouter, context: ModelContext, language: str, languages: list[str]
+) -> None:
+    route = api.post(URL)
+    translator = open_translator({**OPTIONS, "languages": languages}, context)
+    assert translator.refine("4.2.1", language) == Refinement("") and not route.called
+
+
+@pytest.mark.parametrize("content", ["Who signs?", "[]", {"en": "q"}, {"en": "q", "de": 1}, {"en": "q", "de": None}])
+def test_an_answer_without_a_translation_is_an_error(
+    api: respx.MockRouter, context: ModelContext, content: Any
+) -> None:
+    api.post(URL).mock(return_value=answer(content))
+    with pytest.raises(RefinerError, match="did not answer with a translation for each of en, de"):
+        open_translator(TRANSLATED, context).refine("q", "fr")
+
+
+@pytest.mark.parametrize("languages", [[], ["english"], ["en"] * 5, None])
+def test_the_languages_are_codes(context: ModelContext, languages: Any) -> None:
+    with pytest.raises(ConfigError, match="languages"):
+        open_translator({**OPTIONS, "languages": languages}, context)

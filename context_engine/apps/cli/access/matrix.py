@@ -11,8 +11,8 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from context_engine.apps.cli.console import out, show, table
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.console import out, print_line, print_table
+from context_engine.apps.cli.words import counted, sign
 from context_engine.apps.web.inert import clean, html_text
 from context_engine.core.models import (
     AccessReason,
@@ -75,22 +75,21 @@ _Column = tuple[str, list[Text]]
 def print_matrix(matrix: AccessMatrix) -> None:
     """Print the matrix in as many tables as its columns need at the width of the terminal."""
     console = out()
-    holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in matrix.needed.items()]
-    may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in matrix.principals.items()]
-    columns = [*holders, *may]
+    columns = [
+        (clean(_heading(holder)), [_least(least) for least in needed]) for holder, needed in matrix.needed.items()
+    ]
+    for principal, decisions in matrix.principals.items():
+        columns.append((clean(principal.id), [sign(decision.allowed) for decision in decisions]))
     left = console.width - sum(map(_width, rows := _row_columns(matrix)))
     while columns:
         fitting = _fitting(columns, left)
         shown = (*rows, *columns[:fitting])
-        show(console, table((heading for heading, _ in shown), zip(*(cells for _, cells in shown), strict=True)))
-        console.print()
+        print_table((heading for heading, _ in shown), zip(*(cells for _, cells in shown), strict=True))
+        print_line()
         columns = columns[fitting:]
-    show(
-        console,
-        Text("For a role or group: the lowest clearance that opens the source to it alone; –: none does.", "dim"),
-    )
+    print_line("For a role or group: the lowest clearance that opens the source to it alone; –: none does.", "dim")
     if matrix.policy_hash:
-        show(console, Text(f"policy {matrix.policy_hash}", "dim"))
+        print_line(f"policy {matrix.policy_hash}", "dim")
 
 
 def _row_columns(matrix: AccessMatrix) -> list[_Column]:
@@ -112,11 +111,6 @@ def _width(column: _Column) -> int:
     """Return the minimum width of a column; a heading may be broken between words, but not inside one."""
     heading, cells = column
     return 2 + max(map(cell_len, (*heading.split(), *(cell.plain for cell in cells))), default=0)
-
-
-def sign(allowed: bool) -> Text:
-    """Return the mark for "may search" or "may not search"."""
-    return Text("✓", "green") if allowed else Text("✗", "bold red")
 
 
 def _heading(holder: Holder | None) -> str:
@@ -166,9 +160,9 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
     for place, row in enumerate(matrix.sources):
         domain, source = specs[row.domain, row.source.id]
         decided = [every[place] for every in matrix.principals.values()]
-        cells.append([_may(one, decision_words(one, domain, source)) for one in decided])
-    heads = [html_text(one.id) for one in matrix.principals]
-    who = "".join(f"<li>{html_text(principal_words(one))}</li>" for one in matrix.principals)
+        cells.append([_may(decision, decision_words(decision, domain, source)) for decision in decided])
+    heads = [html_text(principal.id) for principal in matrix.principals]
+    who = "".join(f"<li>{html_text(principal_words(each))}</li>" for each in matrix.principals)
     told = "The principals of access.yaml. Documents classified above a principal's clearance are withheld from it."
     return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
 
@@ -181,7 +175,7 @@ def _rules(domains: Iterable[DomainSpec]) -> str:
 
 def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
     for domain in domains:
-        for name, rule in ((domain.domain, domain.access), *((one.id, one.access) for one in domain.sources)):
+        for name, rule in ((domain.domain, domain.access), *((source.id, source.access) for source in domain.sources)):
             if rule is not None:
                 place = name if name == domain.domain and rule is domain.access else f"{domain.domain} · {name}"
                 yield html_text(place), html_text(rule_words(rule))

@@ -15,7 +15,7 @@ from context_engine.apps.cli.context import ConfigLocation, with_acting, with_do
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.job.context import owned_jobs
 from context_engine.apps.cli.job.show import print_memory
-from context_engine.apps.cli.option_types import Amount
+from context_engine.apps.cli.options import Amount
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
 

@@ -215,10 +215,12 @@ def _lines(query: PreparedQuery) -> Iterator[tuple[str, str]]:
     for name, values in (("codes", query.codes), ("sections", query.references), ("phrases", query.phrases)):
         if values:
             yield name, ", ".join(values)
-    for one in query.expansions:
-        yield "also", f"{one.term or query.refiner} = {one.text} (weight {one.weight:g}, {one.by})"
+    for added in query.expansions:
+        yield "also", f"{added.term or query.refiner} = {added.text} (weight {added.weight:g}, {added.by})"
     for part in query.sub_queries:
         yield "beside it", part
+    for translation in query.translations:
+        yield "translated", translation
     for written, known in query.suggestions:
         yield ("corrected" if query.corrected else "did you mean"), f"{known} (for {written})"
     if query.concepts:

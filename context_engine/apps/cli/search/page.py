@@ -22,14 +22,7 @@ from context_engine.apps.web.result_words import (
     passage_facts,
     source_name,
 )
-from context_engine.core.models import (
-    Confidence,
-    Outcome,
-    RankedChunk,
-    SearchResult,
-    SourceStatus,
-    TrustClass,
-)
+from context_engine.core.models import Confidence, Outcome, RankedChunk, SearchResult, SourceStatus, TrustClass
 from context_engine.service.explaining.words import reason_words
 
 _STYLE: Final = Path(__file__).with_name("answer.css")

@@ -27,8 +27,7 @@ from context_engine.errors import (
     UnknownDomain,
 )
 from context_engine.jobs.trace import changed_decision
-from context_engine.wiring.in_force import changed_scorer, settings_in_force
-from context_engine.wiring.token_counters import counter_of_name
+from context_engine.wiring.in_force import changed_scorer, counter_of_name, settings_in_force
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger

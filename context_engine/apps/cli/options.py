@@ -1,11 +1,13 @@
-"""Option types: a moment, a span of time that ends at one, and an amount of money."""
+"""Options that several commands share, their types, and how they are put on a command."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +22,58 @@ else:
 
         def __class_getitem__(cls, _value_type: Any) -> type:
             return cls
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
+"""A file that is written, or that may be missing."""
+
+OLD_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""A file that exists."""
+
+PLACE: Final = click.Path(path_type=Path)
+"""A file or a folder."""
+
+with_json = click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+with_page = click.option("--html", "page", type=FILE, metavar="FILE", help="Write a page.")
+with_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return one decorator that gives a command several options, in the order of its help."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def gathered(command: Callable[..., Any], gather: Callable[..., Any], *options: Callable[[Any], Any]) -> Any:
+    """Return a command whose options a function gathers into one argument.
+
+    Args:
+        gather: takes all options and calls the command.
+        options: those that it gathers.
+    """
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    return with_options(*options)(gather)
+
+
+class Day(_ParamType[date]):
+    """A day, written 2025-06-30."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Return the day."""
+        try:
+            return value if isinstance(value, date) else date.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a day: write it as 2025-06-30", param, ctx)
 
 
 class Moment(_ParamType[datetime]):
