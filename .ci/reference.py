@@ -61,6 +61,7 @@ _GROUPS = {
     "events": "Of the deployment. See [events](../guides/events.md). The key that signs events for a web hook is no "
     "setting: `CONTEXT_ENGINE_WEBHOOK_KEY`.",
     "quality": "Of the deployment. See [quality over time](../guides/quality.md).",
+    "jobs": "Of the deployment. See [jobs](../guides/jobs.md).",
     "cache": "Of the deployment. `cache_ttl_s` and `cache_unversioned_ttl_s` say which answers are kept, and for how "
     "long. The address and the key of a cache that processes share are no settings: `CONTEXT_ENGINE_CACHE_URL`, "
     "`CONTEXT_ENGINE_CACHE_KEY`.",

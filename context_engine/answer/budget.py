@@ -70,10 +70,14 @@ class CostLimits(NamedTuple):
             settings.cost_limit_day,
         )
 
-    def for_job(self, limit: Decimal | None) -> CostLimits:
-        """Return the limits with that of a job, where it is lower than the one of the settings."""
+    def for_job(self, limit: Decimal | None, elsewhere: Decimal = Decimal(0)) -> CostLimits:
+        """Return the limits with that of a job, where it is lower than the one of the settings.
+
+        Args:
+            elsewhere: what other machines have spent on the job, which the account of this one does not know.
+        """
         lower = min((each for each in (self.job, limit) if each is not None), default=None)
-        return self._replace(job=lower)
+        return self._replace(job=lower and max(EXACT.subtract(lower, elsewhere), Decimal(0)))
 
 
 class Spender(NamedTuple):

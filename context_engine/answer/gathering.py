@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import Decision, Key, RankedChunk, SearchResult, SourceStatus, Status, distinct
-from context_engine.core.query.features import spellings
-from context_engine.core.text import tokens
+from context_engine.core.query.citations import belongs_to
 from context_engine.errors import InvalidRequest
 
 MOST_ROUNDS: Final = 20
@@ -141,11 +140,7 @@ def keys_of(result: SearchResult, cites: str) -> tuple[Key, ...]:
 
 def is_cited(chunk: RankedChunk, cites: str) -> bool:
     """Return whether a chunk belongs to a document that is cited by its id, or by a name in its title."""
-    known = chunk.chunk
-    if (known.document_id or "").casefold() == cites.casefold():
-        return True
-    title = f" {' '.join(tokens(known.title or ''))} "
-    return any(f" {' '.join(tokens(name))} " in title for name in spellings(cites))
+    return belongs_to(chunk.chunk, cites)
 
 
 def in_turns(lists: Sequence[Sequence[Key]], most: int) -> tuple[Pick, ...]:

@@ -143,7 +143,9 @@ def quantity(text: str, match: re.Match[str]) -> tuple[Value, int]:
     start = between.end() if between else end
     if after := _UNIT.match(text, start):
         days = between["days"] if between else None
-        unit, end = f"{days or ''}{_UNIT_NAMES[(after.lastindex or 1) - 1]}", after.end()
+        name = _UNIT_NAMES[(after.lastindex or 1) - 1]
+        is_error = after[0] == f"{name}s" and _digits(written) == "1"  # "1 days": 1 day, or another number of days
+        unit, end = f"{days or ''}{after[0] if is_error else name}", after.end()
     elif not currency and (after := _CURRENCY.match(text, start)):
         currency, end = _CURRENCY_NAMES[(after.lastindex or 1) - 1], after.end()
     if more := _MORE_OR_LESS.match(text, end):

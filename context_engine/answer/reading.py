@@ -103,6 +103,7 @@ _PHRASES: Final = {
     "after": r"after|following(?= (?:the|an?|its|his|their|that|this|receipt|[a-z]+ing)\b)|subsequent to",
     "more than": f"more than|above|exceed(?:s|ing|ed)?|(?:greater|higher|longer|older) than|in excess of|over{_AMOUNT}",
     "less than": f"less than|below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
+    "most": "most",
 }
 _KINDS: Final = {
     **dict.fromkeys(("must", "shall", "need", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
@@ -110,7 +111,7 @@ _KINDS: Final = {
     **dict.fromkeys(("if", "unless", "until", "while", "subject to"), MeaningKind.CONDITION),
     **dict.fromkeys(("under", "about"), MeaningKind.LINK),
     "except": MeaningKind.EXCEPTION,
-    "only": MeaningKind.ONLY,
+    **dict.fromkeys(("only", "most"), MeaningKind.ONLY),
     "promptly": MeaningKind.WORD,
 }
 _DUTIES: Final = frozenset(("shall", "need"))
@@ -132,7 +133,7 @@ _COORDINATORS: Final = "and or but"
 _SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
-    upper following preceding include
+    upper following preceding include includes included
 """
 """Words that `meaning` compares in near-duplicates, but that a paraphrase may add or leave out."""
 
@@ -181,8 +182,8 @@ _INVERSION: Final = re.compile(
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
 _FIRST_NAME: Final = re.compile(r"[A-Z][a-z]+ (?=[A-Z][a-z])")
 _TITLE: Final = re.compile(r"(?:[A-Z]{2,}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){3,}(?=[A-Z]?[a-z])")
-_UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
-"""What says nothing: "No." before a number, "e.g.", the sign of a genitive."""
+_UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
+"""What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive."""
 
 
 def _same_words() -> dict[str, str]:
@@ -301,8 +302,7 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             yield token._replace(value=_complete(tokens, place, token.value))
         elif token.key in _BOUNDS:
             if not _is_joined(tokens, place):
-                place_of = _PLACES.get(token.key)
-                yield token._replace(kind=MeaningKind.SIDE, key=place_of) if place_of else token
+                yield _alone(token, tokens[place + 1 : place + 2])
         elif denied and token.key in ("may", "must", "shall"):
             yield token._replace(key="must", denied=True)
         elif denied and token.key == "need":
@@ -311,6 +311,14 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             yield MeaningToken(MeaningKind.BOUND, "after", "of")
         else:
             yield token._replace(key="must") if token.key in _DUTIES else token
+
+
+def _alone(token: MeaningToken, following: Sequence[MeaningToken]) -> MeaningToken:
+    """Return a bound without a number; before a mark or an end it is a place: "as set out below"."""
+    is_place = token.key in _PLACES and all(each.key in (".", ",", ";", ":") for each in following)
+    return token._replace(
+        kind=MeaningKind.SIDE if is_place else MeaningKind.BOUND, key=_PLACES.get(token.key, token.key)
+    )
 
 
 def _is_period(value: Value | None, tokens: Sequence[MeaningToken], place: int) -> bool:

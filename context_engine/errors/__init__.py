@@ -46,6 +46,7 @@ ContextEngineError
 │   └── LedgerVersionMismatch  written by a newer version
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
+    ├── JobsUnavailable       the database that keeps the jobs cannot be used
     ├── StoreCorrupt          the files are inconsistent; says how to rebuild
     └── StoreVersionMismatch  written by another schema or analyser; says how to rebuild
 
@@ -53,36 +54,34 @@ DegradedRetrieval (a warning): an answer without one of its sources or stages.
 """
 
 from context_engine.errors.base import (
+    AuditError,
+    AuditOff,
+    AuditUnavailable,
+    BackupError,
     ConfigError,
     ContextEngineError,
     CursorExpired,
     InvalidFilter,
     InvalidRequest,
     JobNotFound,
+    LedgerCorrupt,
+    LedgerNotFound,
+    LedgerVersionMismatch,
+    MaskingError,
     MissingExtra,
     MissingVariable,
     NotAuthenticated,
     NotPermitted,
     Overloaded,
+    PolicyError,
+    QueryNotRecorded,
+    RecordNotFound,
+    RecordNotWritten,
     TokensUnchecked,
     UnknownDomain,
     closest,
     did_you_mean,
     nearest,
-)
-from context_engine.errors.safeguards import (
-    AuditError,
-    AuditOff,
-    AuditUnavailable,
-    BackupError,
-    LedgerCorrupt,
-    LedgerNotFound,
-    LedgerVersionMismatch,
-    MaskingError,
-    PolicyError,
-    QueryNotRecorded,
-    RecordNotFound,
-    RecordNotWritten,
 )
 from context_engine.errors.sources import (
     AllSourcesFailed,
@@ -92,6 +91,7 @@ from context_engine.errors.sources import (
     EmbedderError,
     EvidenceIncomplete,
     FetchUnsupported,
+    JobsUnavailable,
     RefinerError,
     RepartitionRequired,
     RerankerError,
@@ -130,6 +130,7 @@ __all__ = [
     "InvalidFilter",
     "InvalidRequest",
     "JobNotFound",
+    "JobsUnavailable",
     "LedgerCorrupt",
     "LedgerNotFound",
     "LedgerVersionMismatch",

@@ -239,5 +239,11 @@ class StoreVersionMismatch(StoreError):
     code = "store_version"
 
 
+class JobsUnavailable(StoreError):
+    """The database that keeps the jobs cannot be used."""
+
+    code = "jobs_unavailable"
+
+
 class DegradedRetrieval(UserWarning):
     """An answer without one of its sources or stages."""

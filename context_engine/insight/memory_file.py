@@ -83,7 +83,7 @@ def _reader() -> str:
 
 
 def _encoded(memory: RadarMemory) -> Mapping[str, Any]:
-    tokens, words = _Numbers[MeaningToken](), _Numbers[str]()
+    tokens, words = _Numbering[MeaningToken](), _Numbering[str]()
     statements = [
         [words.of(sorted(each.named)), tokens.of(each.tokens), words.of(sorted(each.words)), int(each.is_cell)]
         for each in memory.statements
@@ -113,9 +113,7 @@ def _decoded(content: Mapping[str, Any]) -> RadarMemory:
     used = {place.statement for places in passages.values() for place in places} | {n for pair in pairs for n in pair}
     if used and not (min(used) >= 0 and max(used) < len(statements)):
         raise IndexError(f"statement {max(used)} of {len(statements)}")
-    differences = {
-        number: tuple(ConflictDifference(*each) for each in found) for number, found in content["differences"]
-    }
+    differences = {number: tuple(ConflictDifference(*each) for each in rows) for number, rows in content["differences"]}
     return RadarMemory(statements, passages, {pair: differences.get(number, ()) for number, pair in enumerate(pairs)})
 
 
@@ -128,7 +126,7 @@ def _token(row: Sequence[Any]) -> MeaningToken:
     return MeaningToken(MeaningKind(kind), key, written, None if value is None else Value(*value), *others)
 
 
-class _Numbers(dict[T, int]):
+class _Numbering(dict[T, int]):
     """Numbers things in the order in which they come."""
 
     def of(self, things: Iterable[T]) -> list[int]:

@@ -120,8 +120,13 @@ def past_begin(now: datetime, days: int) -> datetime:
 
 
 def outcomes_of(entry: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Yield each figure that a record has an outcome of, and whether it is bad."""
+    """Yield each figure that a record has an outcome of, and whether it is bad.
+
+    A search that is a part of a workflow or of a job has none: only a question that somebody asks counts.
+    """
     kind = entry.get("kind")
+    if entry.get("part_of"):
+        return
     if kind == "search":
         decision = entry.get("decision")
         yield "degraded", entry.get("status") != "complete"

@@ -104,14 +104,14 @@ class RadarReport(NamedTuple):
     memory: RadarMemory = NOTHING
 
 
-class _Place(NamedTuple):
+class _StatementPlace(NamedTuple):
     passage: int
     start: int
     end: int
     heading: str
 
 
-class _Candidate(NamedTuple):
+class _ConflictCandidate(NamedTuple):
     """Two statements by their numbers, and what they say otherwise."""
 
     first: int
@@ -131,8 +131,7 @@ def radar(passages: Iterable[RadarPassage], today: date, memory: RadarMemory = N
     made = remembered((passage.chunk for passage in known), memory)
     places = _places(known, made)
     parallel = _ParallelDocuments(known, places, made.pairs)
-    found = _findings(known, made, places, parallel)
-    findings = tuple(sorted(found, key=_by_authority))
+    findings = tuple(sorted(_findings(known, made, places, parallel), key=_by_authority))
     return RadarReport(findings, len(known), sum(map(len, places.values())), len(given) - len(known), made)
 
 
@@ -142,13 +141,13 @@ def _current(passages: Sequence[RadarPassage], today: date) -> list[RadarPassage
     return [passage for place, passage in enumerate(in_time) if place not in replaced]
 
 
-def _places(passages: Sequence[RadarPassage], memory: RadarMemory) -> Mapping[int, Sequence[_Place]]:
+def _places(passages: Sequence[RadarPassage], memory: RadarMemory) -> Mapping[int, Sequence[_StatementPlace]]:
     """Return the places of each statement, in the order of the passages."""
-    places: defaultdict[int, list[_Place]] = defaultdict(list)
+    places: defaultdict[int, list[_StatementPlace]] = defaultdict(list)
     for number, passage in enumerate(passages):
         heading = _heading(passage.chunk)
         for place in memory.passages[passage_key(passage.chunk)]:
-            places[place.statement].append(_Place(number, place.start, place.end, heading))
+            places[place.statement].append(_StatementPlace(number, place.start, place.end, heading))
     return places
 
 
@@ -162,7 +161,7 @@ class _ParallelDocuments:
     """Knows which documents say nearly everything alike under titles that each name something else."""
 
     def __init__(
-        self, passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_Place]], pairs: Iterable[Pair]
+        self, passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_StatementPlace]], pairs: Iterable[Pair]
     ) -> None:
         self._titles = {_document(passage): content_keys(read(passage.chunk.title or "")) for passage in passages}
         self._sizes: Counter[DocumentKey] = Counter()
@@ -191,7 +190,7 @@ class _ParallelDocuments:
 def _findings(
     passages: Sequence[RadarPassage],
     memory: RadarMemory,
-    places: Mapping[int, Sequence[_Place]],
+    places: Mapping[int, Sequence[_StatementPlace]],
     parallel: _ParallelDocuments,
 ) -> Iterator[RadarFinding]:
     for candidate in _candidates(passages, memory, places):
@@ -201,20 +200,20 @@ def _findings(
 
 
 def _candidates(
-    passages: Sequence[RadarPassage], memory: RadarMemory, places: Mapping[int, Sequence[_Place]]
-) -> Iterator[_Candidate]:
+    passages: Sequence[RadarPassage], memory: RadarMemory, places: Mapping[int, Sequence[_StatementPlace]]
+) -> Iterator[_ConflictCandidate]:
     """Yield the pairs that differ; the first words of a difference belong to the first statement."""
     for (first, second), differences in memory.pairs.items():
         if differences:
             ordered = in_order(memory.statements[first], memory.statements[second])
-            yield _Candidate(*((first, second) if ordered else (second, first)), differences, "words")
+            yield _ConflictCandidate(*((first, second) if ordered else (second, first)), differences, "words")
     usable = [number for number in sorted(places) if _is_sentence(passages, memory, number, places[number][0])]
     for first, second, difference in aligned_pairs(memory.statements, usable):
         if (first, second) not in memory.pairs:
-            yield _Candidate(first, second, (difference,), "rule")
+            yield _ConflictCandidate(first, second, (difference,), "rule")
 
 
-def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: int, place: _Place) -> bool:
+def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: int, place: _StatementPlace) -> bool:
     """Return whether a statement is a whole sentence that has its values itself, not from the lead-in of a list."""
     statement = memory.statements[number]
     values = {token.value for token in statement.tokens if token.value}
@@ -225,19 +224,19 @@ def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: 
 
 
 def _best_places(
-    passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_Place]], candidate: _Candidate
-) -> tuple[_Place, _Place] | None:
+    passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_StatementPlace]], candidate: _ConflictCandidate
+) -> tuple[_StatementPlace, _StatementPlace] | None:
     """Return the two places with most authority that speak of the same thing.
 
     They stand in different documents or, if the sentences are nearly alike, in one document under the same headings.
     """
     pairs = (
-        (one, other)
-        for one, other in product(places[candidate.first][:_MOST_PLACES], places[candidate.second][:_MOST_PLACES])
-        if one.passage != other.passage
+        (first, second)
+        for first, second in product(places[candidate.first][:_MOST_PLACES], places[candidate.second][:_MOST_PLACES])
+        if first.passage != second.passage
         and (
-            _document(passages[one.passage]) != _document(passages[other.passage])
-            or (candidate.basis == "words" and one.heading == other.heading)
+            _document(passages[first.passage]) != _document(passages[second.passage])
+            or (candidate.basis == "words" and first.heading == second.heading)
         )
     )
     return min(pairs, key=lambda pair: sorted(passages[place.passage].tier for place in pair), default=None)
@@ -245,21 +244,21 @@ def _best_places(
 
 def _finding(
     passages: Sequence[RadarPassage],
-    places: Mapping[int, Sequence[_Place]],
-    candidate: _Candidate,
-    pair: tuple[_Place, _Place],
+    places: Mapping[int, Sequence[_StatementPlace]],
+    candidate: _ConflictCandidate,
+    pair: tuple[_StatementPlace, _StatementPlace],
     parallel: _ParallelDocuments,
 ) -> RadarFinding:
-    held = (passages[pair[0].passage], passages[pair[1].passage])
+    both = (passages[pair[0].passage], passages[pair[1].passage])
     counts = (len(places[candidate.first]), len(places[candidate.second]))
-    first, second = _side(held, pair[0], counts[0]), _side(held[::-1], pair[1], counts[1])
+    first, second = _side(both, pair[0], counts[0]), _side(both[::-1], pair[1], counts[1])
     differences = candidate.differences
     if _rank(second) < _rank(first):
         first, second = second, first
         differences = tuple(each._replace(first=each.second, second=each.first) for each in differences)
     yields = which_yields(first, second)
     return RadarFinding(
-        _finding_id(first, second, differences), first, second, differences, yields, held in parallel, candidate.basis
+        _finding_id(first, second, differences), first, second, differences, yields, both in parallel, candidate.basis
     )
 
 
@@ -269,7 +268,7 @@ def _finding_id(first: RadarSide, second: RadarSide, differences: Iterable[Confl
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
 
 
-def _side(passages: tuple[RadarPassage, RadarPassage], place: _Place, places: int) -> RadarSide:
+def _side(passages: tuple[RadarPassage, RadarPassage], place: _StatementPlace, places: int) -> RadarSide:
     """Return the side of the first passage; the other one is that of the other side."""
     passage, other = passages
     text = passage.chunk.content[place.start : place.end]

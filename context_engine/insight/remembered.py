@@ -120,7 +120,9 @@ def _pairs(
 ) -> dict[Pair, Differences]:
     """Return the pairs of the statements that are present; those without a new statement are known."""
     known = len(memory.statements)
-    pairs = {pair: found for pair, found in memory.pairs.items() if pair[0] in present and pair[1] in present}
+    pairs = {
+        pair: differences for pair, differences in memory.pairs.items() if pair[0] in present and pair[1] in present
+    }
     order = list(present)
     words = [statements[number].words for number in order]
     fresh = [place for place, number in enumerate(order) if number >= known]
@@ -148,12 +150,12 @@ def _renumbered(
     numbers: Mapping[int, int],
 ) -> RadarMemory:
     """Leave out statements that no passage says any more; `numbers` maps the old numbers to the new ones."""
-    moved = {(numbers[first], numbers[second]): found for (first, second), found in pairs.items()}
+    moved = {(numbers[first], numbers[second]): differences for (first, second), differences in pairs.items()}
     return RadarMemory(
         statements=tuple(statements[number] for number in numbers),
         passages={
             key: tuple(place._replace(statement=numbers[place.statement]) for place in places)
             for key, places in passages.items()
         },
-        pairs=dict(sorted(((min(pair), max(pair)), found) for pair, found in moved.items())),
+        pairs=dict(sorted(((min(pair), max(pair)), differences) for pair, differences in moved.items())),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ from context_engine.jobs.documents import JobDocument, Progress, add_documents, 
 from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, JobEvent, RiskAdded
 from context_engine.jobs.memory import JobMemory
 from context_engine.jobs.run import JobRun, answered_fact, check_run, run_stage
-from context_engine.jobs.store import JobStore, no_job, require_open
+from context_engine.jobs.store import no_job, open_store, require_open, started_event
 from context_engine.service.deployment import Deployment
 from context_engine.service.request import only_domain
 
@@ -45,7 +45,7 @@ class OwnedJobs:
     def __init__(self, deployment: Deployment, caller: Authenticated, clock: Clock | None = None) -> None:
         self._deployment, self._caller, self._clock = deployment, caller, clock or SystemClock()
         self._data_dir = deployment.setup.data_dir(deployment.data_dir)
-        self._store = JobStore(self._data_dir)
+        self._store = open_store(deployment.setup, self._data_dir)
 
     def start(self, title: str, domain: str | None = None, budget_limit: Decimal | None = None) -> JobMemory:
         """Start a job in a domain; None: the only one that the caller may search.
@@ -62,11 +62,12 @@ class OwnedJobs:
         starter = self._caller.principal.id or None
         if not self._deployment.demo:
             self._deployment.setup.claim(self._data_dir)
-        return self._store.create(title, name, now=self._clock.now(), starter=starter, budget_limit=budget_limit)
+        now = self._clock.now()
+        return self._store.start(started_event(title, name, now=now, starter=starter, budget_limit=budget_limit))
 
     def all(self) -> list[JobMemory]:
         """Return the caller's jobs, newest first."""
-        return [memory for memory in map(self._store.memory, reversed(self._store.ids())) if self._owns(memory)]
+        return list(filter(self._owns, self._store.memories()))
 
     def memory(self, job_id: str) -> JobMemory:
         """Return the memory of a job.
@@ -102,8 +103,8 @@ class OwnedJobs:
             JobNotFound, InvalidRequest, StoreError: see `memory`, and `context_engine.jobs.documents.add_documents`.
         """
         memory = self._open(job_id)
-        folder = self._store.folder(job_id)
-        return add_documents(self._deployment.setup, memory.domain, job_id, folder, path, progress)
+        with self._store.place(job_id) as place:
+            return add_documents(self._deployment.setup, memory.domain, place, path, progress)
 
     def add_texts(self, job_id: str, texts: Mapping[str, str]) -> IngestReport:
         """Add documents that come as texts, by their file names; a name has no folder.
@@ -112,7 +113,7 @@ class OwnedJobs:
             JobNotFound, InvalidRequest, StoreError: see `add_documents`.
         """
         self._open(job_id)
-        with TemporaryDirectory(dir=self._store.folder(job_id)) as folder:
+        with self._store.place(job_id) as place, TemporaryDirectory(dir=place.folder) as folder:
             for name, text in texts.items():
                 (Path(folder) / Path(name).name).write_text(text, "utf-8")
             return self.add_documents(job_id, Path(folder))
@@ -124,7 +125,8 @@ class OwnedJobs:
             JobNotFound, StoreError: see `memory`, and the base cannot be read.
         """
         memory = self.memory(job_id)
-        return documents_of(self._deployment.setup, memory.domain, job_id, self._store.folder(job_id))
+        with self._store.place(job_id) as place:
+            return documents_of(self._deployment.setup, memory.domain, place)
 
     def is_running(self, job_id: str) -> bool:
         """Return whether any process is running a job.
@@ -188,7 +190,7 @@ class OwnedJobs:
         memory = self._open(job_id)
         if request.domain != memory.domain:
             raise InvalidRequest(f"the job {job_id} is in domain {memory.domain}: ask in that domain")
-        share = JobShare(job_id, compressed(memory).text, memory.budget_limit)
+        share = JobShare(job_id, compressed(memory).text, memory.budget_limit, memory.cost)
         with self._opened(memory) as deployment:
             answerer = answerer_of(deployment, request, use_model=use_model, policy=policy, job=share)
             find = workflow_finder(deployment, workflow=workflow, rounds=rounds)
@@ -238,8 +240,13 @@ class OwnedJobs:
         require_open(memory)
         return memory
 
-    def _opened(self, memory: JobMemory) -> AbstractContextManager[Deployment]:
-        return job_deployment(self._deployment, memory.domain, memory.job_id, self._store.folder(memory.job_id))
+    @contextmanager
+    def _opened(self, memory: JobMemory) -> Iterator[Deployment]:
+        with (
+            self._store.place(memory.job_id) as place,
+            job_deployment(self._deployment, memory.domain, place) as deployment,
+        ):
+            yield deployment
 
     def _added(self, job_id: str, event_id: str, fact: object) -> JobMemory:
         event = JobEvent.model_validate({"id": event_id, "at": self._clock.now(), "fact": fact})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from context_engine.answer.gathering import is_cited
 from context_engine.answer.wants import read_question
 from context_engine.core.models import RankedChunk, TrustClass
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
-from context_engine.core.query.features import codes
+from context_engine.core.query.citations import citations
 from context_engine.core.query.prepare import clean, sub_questions
 from context_engine.core.text import terms, words
 from context_engine.jobs.workflow import NextSearch, NextStep, Stop, WorkflowState
@@ -18,27 +17,6 @@ from context_engine.jobs.workflow import NextSearch, NextStep, Stop, WorkflowSta
 _COVERED: Final = 0.9
 _READ: Final = 2
 _LEAST_MISSING: Final = 2
-_ITEMS: Final = re.compile(r"(?:\(\w{1,4}\))+$")
-_CLAUSE: Final = r"(?:sections?|clauses?|paragraphs?|part|§)\s*([A-Z]?\d[\w.]*(?:\(\w{1,4}\))*)"
-_CLAUSE_OF: Final = rf"{_CLAUSE}\s+(?:of|in)\s+(?:the\s+)?$"
-_AFTER: Final = rf"^,?\s+{_CLAUSE}"
-
-
-class CitedDocument(NamedTuple):
-    """A document that a passage names.
-
-    Attributes:
-        code: its id, or its kind and number, as written.
-        clause: the number or the items of a clause; "" if the whole document is named.
-    """
-
-    code: str
-    clause: str
-
-    @property
-    def query(self) -> str:
-        """The name as it is searched."""
-        return f"{self.code}{self.clause}" if self.clause.startswith("(") else f"{self.code} {self.clause}".strip()
 
 
 class RuleBasedPolicy:
@@ -103,34 +81,14 @@ def _cited(state: WorkflowState) -> Iterator[NextSearch]:
     followed = [number for number, searched in enumerate(state.rounds) if searched.hops < state.limits.hops]
     for number in followed:
         for chunk in filter(_is_followed, state.passages(number)[:_READ]):
-            for citation in citations(chunk.content):
-                if not any(is_cited(read, citation.code) for read in _all_passages(state)):
-                    query = " ".join([citation.query, *_missing(state, [chunk])])
-                    yield NextSearch(query, "citation", citation.code, state.rounds[number].hops + 1)
+            for cited in filter(lambda cited: cited.document, citations(chunk.content)):
+                if not any(is_cited(read, cited.document) for read in _all_passages(state)):
+                    query = " ".join([cited.query, *_missing(state, [chunk])])
+                    yield NextSearch(query, "citation", cited.document, state.rounds[number].hops + 1)
 
 
 def _is_followed(chunk: RankedChunk) -> bool:
     return chunk.trust_class is TrustClass.TRUSTED and INJECTION_SUSPECTED not in chunk.flags
-
-
-def citations(text: str) -> list[CitedDocument]:
-    """Return the documents that a text names, each once, with the clause beside the name.
-
-    >>> citations("In every other case section 5.1 of ORM-SOP-001 applies.")
-    [CitedDocument(code='ORM-SOP-001', clause='5.1')]
-    """
-    return list(dict.fromkeys(_citation(text, name) for name in codes(text)))
-
-
-def _citation(text: str, name: str) -> CitedDocument:
-    code = _ITEMS.sub("", name)
-    return CitedDocument(code, name.removeprefix(code) or _clause(text, name))
-
-
-def _clause(text: str, code: str) -> str:
-    before, _, after = text.partition(code)
-    beside = re.search(_CLAUSE_OF, before, re.IGNORECASE) or re.search(_AFTER, after, re.IGNORECASE)
-    return beside[1] if beside else ""
 
 
 def _all_passages(state: WorkflowState) -> list[RankedChunk]:

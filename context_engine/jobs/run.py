@@ -29,7 +29,7 @@ from context_engine.jobs.events import (
     read_id,
 )
 from context_engine.jobs.memory import FindingCitation, JobFinding, JobMemory, Quality, Stage
-from context_engine.jobs.store import JobStore, require_open
+from context_engine.jobs.store import JobRight, JobStore, require_open
 from context_engine.service.deployment import Deployment
 
 JOB_APP: Final = "job"
@@ -74,9 +74,10 @@ def run_stage(
         CostLimitReached: a call would cost more than a limit leaves; what was found until then is kept.
         ContextEngineError: as `Answerer.stream`; what was found until then is kept.
     """
-    with run.store.lock(run.job_id):
-        memory, stage = _stage(run, question, len(documents))
-        share, read = JobShare(run.job_id, stage.notes, memory.budget_limit), frozenset(stage.read)
+    with run.store.lock(run.job_id) as right:
+        memory, stage = _stage(run, right, question, len(documents))
+        share = JobShare(run.job_id, stage.notes, memory.budget_limit, memory.cost)
+        read = frozenset(stage.read)
         for number, document in enumerate(documents):
             progress(number, len(documents), document.document_id)
             if document.document_id in read:
@@ -85,9 +86,10 @@ def run_stage(
                 return run.store.memory(run.job_id)
             answer = _asked(run, share, stage.question, document.document_id)
             fact = answered_fact(answer, stage=stage.number, document_id=document.document_id)
-            _append(run, read_id(stage.number, document.document_id), fact)
+            right.add([_event(run, read_id(stage.number, document.document_id), fact)])
+            share = share._replace(spent=total((share.spent, fact.cost)))
         progress(len(documents), len(documents), "")
-        _append(run, f"completed-{stage.number}", StageCompleted(stage=stage.number))
+        right.add([_event(run, f"completed-{stage.number}", StageCompleted(stage=stage.number))])
         return run.store.memory(run.job_id)
 
 
@@ -109,7 +111,7 @@ def check_run(memory: JobMemory, question: str | None, documents: int) -> None:
         )
 
 
-def _stage(run: JobRun, question: str | None, documents: int) -> tuple[JobMemory, Stage]:
+def _stage(run: JobRun, right: JobRight, question: str | None, documents: int) -> tuple[JobMemory, Stage]:
     """Return the memory of the job and its open stage, which is begun if there is none."""
     memory = run.store.memory(run.job_id)
     check_run(memory, question, documents)
@@ -118,7 +120,7 @@ def _stage(run: JobRun, question: str | None, documents: int) -> tuple[JobMemory
         number = len(memory.stages) + 1
         notes = compressed(memory).text
         begun = StageBegun(stage=number, question=question, documents=documents, notes=notes)
-        _append(run, f"stage-{number}", begun)
+        right.add([_event(run, f"stage-{number}", begun)])
         memory = run.store.memory(run.job_id)
     assert memory.current is not None
     return memory, memory.current
@@ -132,6 +134,7 @@ def _asked(run: JobRun, share: JobShare, question: str, document_id: str) -> Ans
         caller=Caller(app=JOB_APP, conversation=run.job_id),
         filters=Condition("document_id", FilterOp.EQ, document_id),
         overrides={"sources": (run.job_id,)},
+        part_of=run.job_id,
     )
     answerer = answerer_of(run.deployment, request, use_model=run.use_model, policy=None, job=share)
     answer = last_of(answerer.stream(request))
@@ -196,5 +199,5 @@ def _citation(answer: Answer, quote: Quote) -> FindingCitation:
     )
 
 
-def _append(run: JobRun, event_id: str, fact: StageBegun | QuestionAnswered | StageCompleted) -> None:
-    run.store.add(run.job_id, [JobEvent(id=event_id, at=run.clock.now(), fact=fact)])
+def _event(run: JobRun, event_id: str, fact: StageBegun | QuestionAnswered | StageCompleted) -> JobEvent:
+    return JobEvent(id=event_id, at=run.clock.now(), fact=fact)

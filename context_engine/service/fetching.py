@@ -140,17 +140,20 @@ def fetch_passages(
     futures = submit_all(calls, width=_PARALLEL, name="context-engine-fetch")
     in_time = wait_all(futures, [_TIMEOUT_S] * len(futures))
     passages, unanswered = list[FetchedPassage](), list[SourceError]()
-    for one, future, done in zip(sources, futures, in_time, strict=True):
+    for candidate, future, done in zip(sources, futures, in_time, strict=True):
         try:
-            passages += _of_source(deployment, spec, one, _result(future, one.id, done=done), wanted)
+            passages += _of_source(deployment, spec, candidate, _result(future, candidate.id, done=done), wanted)
         except SourceError as error:
             unanswered.append(error)
     logger.info(
         "fetch domain=%s sources=%d wanted=%d found=%d principal=%s",
         spec.domain, len(sources), len(chunk_ids) + len(document_ids), len(passages), principal.id or "-",
     )  # fmt: skip
-    found = {one.chunk.chunk_id for one in passages} | {one.chunk.document_id for one in passages}
-    missing = tuple(dict.fromkeys(wanted_id for wanted_id in (*chunk_ids, *document_ids) if wanted_id not in found))
+    chunks = [passage.chunk for passage in passages]
+    fetched_ids = {chunk.chunk_id for chunk in chunks} | {chunk.document_id for chunk in chunks}
+    missing = tuple(
+        dict.fromkeys(wanted_id for wanted_id in (*chunk_ids, *document_ids) if wanted_id not in fetched_ids)
+    )
     return Fetched(domain=spec.domain, passages=tuple(passages), not_found=missing, unanswered=tuple(unanswered))
 
 

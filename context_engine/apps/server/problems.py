@@ -202,6 +202,7 @@ _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] =
     (errors.ChatModelError, 502, "Ask again later, or ask for passages instead of an answer.", False),
     (errors.AuditUnavailable, 503, _LATER, False),
     (errors.StoreLocked, 503, _LATER, False),
+    (errors.JobsUnavailable, 503, _LATER, False),
     (ContextEngineError, 500, _ASK_OPERATOR, False),
 )
 
@@ -214,8 +215,8 @@ def kind_of(error: type[ContextEngineError]) -> ProblemKind:
 
 
 HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
-    one.code: one
-    for one in (
+    kind.code: kind
+    for kind in (
         ProblemKind(
             "no_token",
             401,

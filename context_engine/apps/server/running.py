@@ -222,13 +222,18 @@ class ConfiguredLoader:
         """Return the deployment.
 
         Raises:
-            ConfigError: unusable, or without a domain.
+            ConfigError: unusable, without a domain, or with a receiver of events that cannot be used.
         """
         setup = load_setup(config_dir=self._config_dir, stage=self._stage)
         _check_domains(setup)
         if self._loaded:
             _check_whole(setup, self._stage)
         deployment = open_deployment(setup, data_dir=setup.data_dir(self._data_dir), kept=self._kept())
+        try:
+            deployment.events.opened()  # they deliver what waits from before
+        except ConfigError:
+            deployment.close()
+            raise
         self._loaded = True
         return deployment
 

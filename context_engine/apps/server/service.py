@@ -74,6 +74,11 @@ class Service:
         return self.live.current.settings
 
     @property
+    def of_first(self) -> bool:
+        """Whether this process does what one of several workers shall do."""
+        return self.reports is None or self.reports.of_first
+
+    @property
     def state(self) -> str:
         """The state that anonymous callers may see."""
         return self.readiness.state
@@ -185,8 +190,8 @@ def known_caller(request: Request) -> Authenticated | None:
 
 def request_id_of(request: Request) -> str:
     """Return the id of a request, which the answer repeats as X-Request-Id."""
-    found: str = request.scope.get("state", {}).get("request_id", "")
-    return found
+    request_id: str = request.scope.get("state", {}).get("request_id", "")
+    return request_id
 
 
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]

@@ -31,7 +31,7 @@ def _steers(char: str) -> bool:
 
 def encodable(text: str, backslash: str = "\\") -> str:
     """Return text that can be encoded: lone surrogates become the bytes they stand for, or U+FFFD."""
-    return _SURROGATE.sub(lambda found: _byte(found[0], backslash), text)
+    return _SURROGATE.sub(lambda match: _byte(match[0], backslash), text)
 
 
 def _byte(surrogate: str, backslash: str) -> str:

@@ -9,18 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.errors import AuditError
-from context_engine.settings.environment_secrets import (
-    API_TOKEN,
-    AUDIT_FORMER_KEYS,
-    AUDIT_KEY,
-    AUDIT_LEDGER,
-    CACHE_KEY,
-    CACHE_URL,
-    WEBHOOK_KEY,
-)
+from context_engine.settings.layers import SECRET_VARIABLES
 
 COMMAND_TIMEOUT_S: Final = 30.0
-_SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER, CACHE_KEY, CACHE_URL, WEBHOOK_KEY})
 Outlet = Callable[[str], None]
 """Takes a checkpoint; raises `AuditError` if it cannot be delivered."""
 
@@ -40,7 +31,7 @@ def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str,
 
 
 def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
-    """Run a program with a checkpoint on standard input, without a shell and without the ledger's keys.
+    """Run a program with a checkpoint on standard input, without a shell and without any of our secrets.
 
     Args:
         timeout_s: seconds after which it is killed.
@@ -48,7 +39,7 @@ def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TI
     Raises:
         AuditError: it could not be started, timed out, or exited with another code than 0.
     """
-    env = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    env = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
     problem = ""
     try:
         ended = subprocess.run(

@@ -80,6 +80,7 @@ def search_draft(
             "policy": access.decision.policy_hash if access.decision else "",
         },
         "query": kept_as(kept, result.query, pseudonyms),
+        **_part_of(result.request),
         **({"experiment": arm} if (arm := result.settings.values.experiment_arm) else {}),
         **of_result(result, access),
     }
@@ -126,6 +127,7 @@ def refusal_draft(
         "hashes": {"policy": decision.policy_hash if decision else ""},
         "query": kept_as(kept, request.query, pseudonyms),
         "denied": [[denial.source_id, denial.reason] for denial in decision.denied] if decision else [],
+        **_part_of(request),
     }
     question = {"v": PARTS_VERSION, "request": dumped(request), "message": str(error)}
 
@@ -133,6 +135,11 @@ def refusal_draft(
         return composed(entry, question_addendum(question, kept, request.query, pseudonyms, record_id), {})
 
     return Draft(record_id=record_id, contents=(), compose=compose)
+
+
+def _part_of(request: SearchRequest | None) -> dict[str, str]:
+    """Return what a search is a part of; {} if it is a question of its own."""
+    return {} if request is None or request.part_of is None else {"part_of": request.part_of}
 
 
 def context_draft(result: SearchResult, context: Context, *, record_id: str, now: datetime, code_version: str) -> Draft:
@@ -192,6 +199,7 @@ def answer_draft(
         "request_id": result.request_id,
         "code": code_version,
         "query": kept_as(kept, result.query, pseudonyms),
+        **_part_of(result.request),
         **answer.facts,
     }
 

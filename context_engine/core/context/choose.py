@@ -134,7 +134,7 @@ def _add_cut(passage: Passage, selection: ChosenPassages) -> bool:
     lead = len(content) - len(content.lstrip())
     room = selection.room_for(passage)[0]
     for part in (_SENTENCE_END, _WORD_END):
-        ends = [found.end() for found in part.finditer(content, lead)]
+        ends = [match.end() for match in part.finditer(content, lead)]
         fitting = bisect_right(ends, room, key=lambda end: selection.added(passage.cut(end)))
         if fitting > 0 and selection.add(passage.cut(len(content[: ends[fitting - 1]].rstrip()))):
             return True

@@ -17,6 +17,8 @@ from context_engine.core.models import (
     DomainSpec,
     EffectiveSettings,
     FetchRequest,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
     Registry,
@@ -26,7 +28,7 @@ from context_engine.core.models import (
     WithheldChunk,
 )
 from context_engine.core.policy.access import access_class
-from context_engine.core.protocols import Fetchable, Mask, Source
+from context_engine.core.protocols import Fetchable, GraphStore, Mask, Source
 from context_engine.errors import ConfigError, ContextEngineError, FetchUnsupported, SourceProtocolError
 
 _OF_THE_CALLER: Final = ("call", "pipeline config")
@@ -205,3 +207,32 @@ def _wanted(answered: Any, request: FetchRequest) -> Iterator[Chunk]:
         usable = isinstance(chunk, Chunk) and isinstance(chunk.content, str) and chunk.content.strip() != ""
         if usable and chunk.chunk_id and (chunk.chunk_id in chunk_ids or chunk.document_id in document_ids):
             yield chunk
+
+
+def linked_chunks(source: GraphStore, query: LinkQuery, source_id: str, declared: Classification) -> tuple[Link, ...]:
+    """Follow links into a source in this thread: links to unreadable chunks, or along other edges, are omitted.
+
+    Raises:
+        SourceProtocolError: it did not return a list.
+        SourceError: it failed.
+    """
+    answered: Any = awaited(source.linked(query))
+    if not is_listed(answered):
+        problem = f"linked() returned {type(answered).__name__} instead of a list"
+        raise SourceProtocolError(problem, source_id=source_id)
+    links = [link for link in answered if _is_wanted(link, query)]
+    chunks = [link.chunk for link in links]
+    kept = readable(
+        SourceAnswer(chunks=chunks), source_id=source_id, declared=declared, scope=query.query.access
+    ).answer.chunks
+    admitted = {id(chunk) for chunk in kept}
+    return tuple(link._replace(chunk=valid_chunk(link.chunk, [])) for link in links if id(link.chunk) in admitted)
+
+
+def _is_wanted(link: Any, query: LinkQuery) -> bool:
+    """Whether a link begins at an origin, follows an edge of the query, and leads to a chunk with an id and a text."""
+    if not isinstance(link, Link) or link.edge not in query.edges or not isinstance(link.chunk, Chunk):
+        return False
+    text: Any = link.chunk.content
+    has_text = isinstance(text, str) and text.strip() != ""
+    return has_text and bool(link.chunk.chunk_id) and any(link.origin == origin.key for origin in query.origins)

@@ -182,7 +182,17 @@ class SearchPipeline:
         return self._corrected(plan, first) or assemble(plan, first.recalled, first.output)
 
     def _searched(self, plan: SearchPlan, recalled: Recalled) -> Pass:
-        return self._refilled(plan, self._ranked(plan, recalled))
+        if not plan.settings.graph_hops:
+            return self._refilled(plan, self._ranked(plan, recalled))
+        return self._expanded(plan, recalled)
+
+    def _expanded(self, plan: SearchPlan, recalled: Recalled) -> Pass:
+        """Return the pass with what the best chunks lead to; the reranker is called only once, at the end."""
+        plain = replace(self, rerank=None)
+        first = plain._refilled(plan, plain._ranked(plan, recalled))
+        returned = first.output.chunks if first.output.in_scope else ()
+        more = self.retriever.recall_linked(plan, first.recalled, returned)
+        return first if more is None and self.rerank is None else self._ranked(plan, more or first.recalled)
 
     def _corrected(self, plan: SearchPlan, first: Pass) -> SearchResult | None:
         """Return the result in the suggested spelling; None if none is needed, or nothing relevant is found."""

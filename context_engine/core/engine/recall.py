@@ -25,10 +25,18 @@ from context_engine.core.concurrency.calls import (
     wait_all,
 )
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
-from context_engine.core.engine.permission import fetched_chunks, readable
+from context_engine.core.engine.permission import fetched_chunks, linked_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
-from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
-from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source, Versioned
+from context_engine.core.models import (
+    Chunk,
+    Classification,
+    FetchRequest,
+    Link,
+    LinkQuery,
+    SourceAnswer,
+    SourceQuery,
+)
+from context_engine.core.protocols import Clock, GraphStore, JointlySearchable, Preparable, Source, Versioned
 from context_engine.core.tracing import Step, span
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable, source_error_from
 
@@ -94,6 +102,7 @@ class SourceBulkhead:
         self._valid_chunks = getattr(source, "valid_chunks", False) is True
         self._joint = source if isinstance(source, JointlySearchable) else None
         self._preparable = source if isinstance(source, Preparable) else None
+        self._graph = source if isinstance(source, GraphStore) else None
         self.versioned = next((of for of in (source, self.store) if isinstance(of, Versioned)), None)
         self._bulkhead = Bulkhead(f"source-{source_id}")
         self._breaker = Breaker(_MOST_SLOW, _PAUSE_S)
@@ -190,6 +199,26 @@ class SourceBulkhead:
             raise _too_late(self.source_id, request.timeout_s) from None
         except BaseException as error:
             raise as_source_error(error, self.source_id) from error
+
+    @property
+    def is_graph_store(self) -> bool:
+        """Whether it is a `GraphStore`."""
+        return self._graph is not None
+
+    def follow(self, query: LinkQuery, limit: int) -> Future[tuple[Link, ...]]:
+        """Begin to follow links into a source that `is_graph_store`; the future may raise anything.
+
+        Args:
+            limit: most parallel calls of the source, searches included.
+
+        Raises:
+            Busy: it has as many calls under way.
+        """
+        graph, left = self._graph, countdown(query.query.timeout_s, self._clock.monotonic)
+        assert graph is not None
+        return self._bulkhead.submit(
+            lambda: linked_chunks(graph, query, self.source_id, self._declared), left, limit=limit
+        )
 
     def search(self, query: SourceQuery) -> SourceReply:
         """Search the source in this thread; any exception becomes the reply's error."""

@@ -39,7 +39,7 @@ from context_engine.core.policy.access import RegistryView
 from context_engine.core.protocols import Clock, EpochCache, IdSource, ResultCache
 from context_engine.errors import ContextEngineError
 
-_PASSING: Final = frozenset((NoticeCode.QUERY_NOT_REFINED, NoticeCode.RERANK_FAILED))
+_PASSING: Final = frozenset((NoticeCode.QUERY_NOT_REFINED, NoticeCode.RERANK_FAILED, NoticeCode.LINKS_NOT_FOLLOWED))
 """Failures that the next search may not have."""
 
 _VERSION_S: Final = 1.0  # most seconds for asking a source for its version

@@ -20,6 +20,7 @@ from context_engine.core.models import (
     EffectiveSettings,
     Notice,
     PreparedQuery,
+    RankedChunk,
     RawAnswer,
     SearchRequest,
     SearchSettings,
@@ -143,6 +144,10 @@ class Retriever(Protocol):
         """Return the answers to another wording; None if no time is left or the answers are fixed."""
         ...
 
+    def recall_linked(self, plan: SearchPlan, first: Recalled, returned: Sequence[RankedChunk]) -> Recalled | None:
+        """Return stage 1 with the chunks that the returned ones lead to; None if nothing is added."""
+        ...
+
 
 class FixedAnswers:
     """A `Retriever` of given answers, recorded or retrieved elsewhere; it calls no source."""
@@ -160,6 +165,10 @@ class FixedAnswers:
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
         """Return None: no source is called."""
+        return None
+
+    def recall_linked(self, plan: SearchPlan, first: Recalled, returned: Sequence[RankedChunk]) -> Recalled | None:
+        """Return None: the answers hold the linked chunks."""
         return None
 
 

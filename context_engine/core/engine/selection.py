@@ -142,12 +142,13 @@ def shortlist(
     The other rows are ranked by their scores: merging, thresholds and scope only remove rows. So if none of the others
     is returned, the answer has the same chunks as with an analysis of all rows; only near-duplicates beyond the best
     are not merged. All rows are analysed if a step needs every text or changes relevance: a reranker, a learnt blend,
-    `mmr_lambda`, `recency_weight`, `similarity_threshold`, required evidence (merged copies count for it), a question
-    that names something exactly, or a source without term statistics, whose terms must be counted in the candidates.
+    `mmr_lambda`, `recency_weight`, `similarity_threshold`, links, required evidence (merged copies count for it), a
+    question that names something exactly, or a source without term statistics, whose terms must be counted in the
+    candidates.
     """
     settings = plan.settings
     most = max(_LEAST, _PER_PLACE * settings.stage2_top_k)
-    if len(rows) <= 2 * most or not _told_by_scores(plan):
+    if len(rows) <= 2 * most or table.paths or not _told_by_scores(plan):
         return None
     candidates = [table.candidates[row] for row in rows]
     counted = statistics.keys() >= {candidate.spec.id for candidate in candidates}
@@ -309,6 +310,8 @@ def _extra(selected: SelectedCandidate, plan: SearchPlan, also_in: tuple[Member,
     }
     if plan.settings.mask_contexts:
         extra[MASK_CONTEXTS] = True
+    if selected.path:
+        extra["linked_from"] = [step._asdict() for step in selected.path]
     if authority.claimed:
         extra["claimed_tier"] = authority.claimed.get("authority_tier")
         extra["claimed"] = dict(authority.claimed)

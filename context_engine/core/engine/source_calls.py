@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from context_engine.core.engine.admission import ValidatedAnswer
+from context_engine.core.engine.linking import Follow, with_linked
 from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
 from context_engine.core.engine.search_plan import Recalled, RefillRequest, SearchPlan, SourceOutcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.models import (
     Chunk,
+    Edge,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
+    Origin,
     QueryEmbedding,
+    RankedChunk,
     RawAnswer,
     Score,
     ScoreKind,
@@ -104,12 +112,24 @@ class SourceCalls:
         )
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
+    def recall_linked(self, plan: SearchPlan, first: Recalled, returned: Sequence[RankedChunk]) -> Recalled | None:
+        """Return stage 1 with what the returned chunks lead to; None if that is nothing or no time is left."""
+        begun = self._clock.monotonic()
+        stores = [(spec, source) for spec, source in self._sources if isinstance(source, SourceBulkhead)]
+        left = self._due - begun
+        follow = {spec.id: _follow(plan, spec, source, left) for spec, source in stores if source.is_graph_store}
+        if left <= 0.0 or not follow or not returned:
+            return None
+        recalled = with_linked(plan, first, returned, follow, left / plan.settings.graph_hops)
+        return recalled and recalled._replace(elapsed_ms=first.elapsed_ms + self._ms_since(begun))
+
     def _replies(
         self, plan: SearchPlan, sources: Sequence[OpenedSource], top_k: int, seconds: float
     ) -> list[SourceReply]:
         """Return one reply per source."""
         prepared, settings = plan.prepared, plan.settings
-        texts = (_text(plan), *(prepared.sub_queries if prepared else ()))
+        parts = (_text(plan), *(prepared.sub_queries if prepared else ()))
+        texts = (*parts, *(prepared.translations if prepared else ()))
         words = [(text, segmented(text, settings.word_segmenter)) for text in texts]
         calls = [
             SourceCall(source, _query(plan, spec, text, terms, top_k, seconds))
@@ -129,7 +149,7 @@ class SourceCalls:
         self._adapters |= {embedding.model: embedding.adapter for embedding in embeddings if embedding is not None}
         replies = iter(called)
         return [
-            fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
+            _one_reply([next(replies) for _ in texts], len(parts), spec, top_k)._replace(requested_top_k=top_k)
             if isinstance(source, SourceBulkhead)
             else SourceReply(None, source, 0.0)
             for spec, source in sources
@@ -137,6 +157,12 @@ class SourceCalls:
 
     def _ms_since(self, moment: float) -> float:
         return (self._clock.monotonic() - moment) * 1000.0
+
+
+def _one_reply(replies: Sequence[SourceReply], parts: int, spec: SourceSpec, top_k: int) -> SourceReply:
+    """Return the reply of a source to a question, its parts (the first `parts` replies), and its translations."""
+    own = fused_reply(replies[:parts], source_id=spec.id, top_k=top_k)
+    return joined_reply(own, replies[parts:], source_id=spec.id)
 
 
 def _text(plan: SearchPlan) -> str:
@@ -158,6 +184,18 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
         caller=request.caller,
         access=plan.access,
     )
+
+
+def _follow(plan: SearchPlan, spec: SourceSpec, source: SourceBulkhead, seconds: float) -> Follow:
+    """Return the function that begins to follow edges into a source."""
+    settings, text = plan.settings, _text(plan)
+    words = segmented(text, settings.word_segmenter)
+    query = _query(plan, spec, text, words, settings.graph_most, seconds / settings.graph_hops)
+
+    def follow(origins: Sequence[Origin], edges: frozenset[Edge]) -> Future[tuple[Link, ...]]:
+        return source.follow(LinkQuery(query=query, origins=origins, edges=edges), settings.source_concurrency)
+
+    return follow
 
 
 def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:
@@ -282,6 +320,45 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
         calibration=main.answer.calibration,
     )
     return main._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
+
+
+def joined_reply(main: SourceReply, others: Sequence[SourceReply], *, source_id: str) -> SourceReply:
+    """Return the reply to a question, with the chunks that its translations found.
+
+    A translation asks the same, so a chunk keeps the scores of the wording that suits it best. If the question itself
+    failed, so did the source; failed translations are noted.
+    """
+    answered = [other.answer for other in others if other.answer is not None]
+    if main.answer is None or not others:
+        return main
+    notices = [*main.answer.notices, *(notice for answer in answered for notice in answer.notices)]
+    if len(answered) < len(others):
+        missing = len(others) - len(answered)
+        message = f"{missing} of {len(others)} translations of the question got no answer"
+        detail = {"unanswered": missing, "parts": len(others)}
+        notices.append(Notice(NoticeCode.SUB_QUERIES_UNANSWERED, source_id, message, detail))
+    chunks: dict[tuple[str, str, str], Chunk] = {}
+    for chunk in chain(main.answer.chunks, *(answer.chunks for answer in answered)):
+        known = chunks.setdefault(_identity(chunk), chunk)
+        chunks[_identity(chunk)] = known._replace(scores=_best_scores(known.scores, chunk.scores))
+    answer = main.answer._replace(
+        chunks=tuple(chunks.values()),
+        cut=main.answer.cut + sum(answer.cut for answer in answered),
+        rejected=main.answer.rejected + sum(answer.rejected for answer in answered),
+        notices=distinct(notices),
+        failures=(*main.answer.failures, *(failure for answer in answered for failure in answer.failures)),
+        statistics=_statistics(main.answer, answered),
+    )
+    return main._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in (main, *others)))
+
+
+def _best_scores(scores: Sequence[Score], others: Sequence[Score]) -> tuple[Score, ...]:
+    """Return one score of each kind: the higher one."""
+    best: dict[ScoreKind, Score] = {}
+    for score in (*scores, *others):
+        if score.kind not in best or score.value > best[score.kind].value:
+            best[score.kind] = score
+    return tuple(best.values())
 
 
 def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tuple[tuple[Chunk, ...], int]:

@@ -235,14 +235,15 @@ class _StageTwo:
             rows, known = best, [table.relevance[row] for row in best]
         candidates = [table.candidates[row] for row in rows]
         query = prepared.words if prepared and prepared.words else self.plan.query
-        for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates, self.statistics, known)
+        for wording in (query, *((*variants(prepared), *prepared.translations) if prepared else ())):
+            measured = measure(wording, candidates, self.statistics, known, table.added)
             table.take_words(rows, measured)
             columns = zip(rows, measured.relevance, measured.absolute, measured.evidence)
             for row, relevance, absolute, evidence in columns:
                 table.relevance[row] = max(table.relevance[row], relevance)
                 table.absolute[row] = max(table.absolute[row], absolute)
                 table.evidence[row] = max(table.evidence[row], evidence)
+        table.inherit(self.settings.graph_weight)
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:

@@ -16,7 +16,15 @@ from context_engine.core.models.access import (
     WithheldChunk,
     principal_from_dict,
 )
-from context_engine.core.models.chat import ChatMessage, ChatPart, ChatUsage, FinishReason
+from context_engine.core.models.chat import (
+    ChatMessage,
+    ChatPart,
+    ChatUsage,
+    FinishReason,
+    Price,
+    missing_price,
+    valid_price,
+)
 from context_engine.core.models.chunk import (
     NOTHING,
     PLACE_OF_MATCH,
@@ -40,6 +48,7 @@ from context_engine.core.models.deployment_settings import (
     EventSettings,
     Experiment,
     IngestSettings,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     PrivacySettings,
@@ -63,8 +72,18 @@ from context_engine.core.models.enums import (
     default_trust,
 )
 from context_engine.core.models.event import Event
-from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
+from context_engine.core.models.graph import (
+    MOST_HOPS,
+    CitedClause,
+    Edge,
+    Link,
+    LinkedChunk,
+    LinkQuery,
+    Origin,
+    PathStep,
+    hops_of,
+)
 from context_engine.core.models.learnt import (
     BLEND_FEATURES,
     LEAST_DEVIATION,
@@ -79,7 +98,6 @@ from context_engine.core.models.learnt import (
     scorer_name,
 )
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.prices import Price, missing_price, valid_price
 from context_engine.core.models.published import Member, ProvenanceTag, PublishedChunk, RankedChunk
 from context_engine.core.models.registry import (
     LINK_FIELDS,
@@ -136,7 +154,15 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
-from context_engine.core.models.stores import CalibrationPart, CalibrationPlan, HeldVectors, StoredAdapter
+from context_engine.core.models.stores import (
+    CalibrationPart,
+    CalibrationPlan,
+    Examination,
+    ExaminationRequest,
+    HeldVectors,
+    StoredAdapter,
+    notices_about,
+)
 
 __all__ = [
     "ANYBODY",
@@ -150,6 +176,7 @@ __all__ = [
     "MASK_CONTEXTS",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
+    "MOST_HOPS",
     "NOBODY",
     "NOTHING",
     "PERSONAL_DATA_KINDS",
@@ -181,6 +208,7 @@ __all__ = [
     "ChatUsage",
     "Chunk",
     "Citation",
+    "CitedClause",
     "Classification",
     "Condition",
     "Confidence",
@@ -191,6 +219,7 @@ __all__ = [
     "DocumentRule",
     "DomainSettings",
     "DomainSpec",
+    "Edge",
     "EffectiveSettings",
     "Event",
     "EventSettings",
@@ -207,11 +236,15 @@ __all__ = [
     "HeldVectors",
     "IndexSettings",
     "IngestSettings",
+    "JobSettings",
     "KeptRecords",
     "KeptSearch",
     "Key",
     "LearntBlend",
     "LimitSettings",
+    "Link",
+    "LinkQuery",
+    "LinkedChunk",
     "MaskedOutputs",
     "Member",
     "ModelSettings",
@@ -220,7 +253,9 @@ __all__ = [
     "NoticeCode",
     "OmittedPassage",
     "Or",
+    "Origin",
     "Outcome",
+    "PathStep",
     "PreparedQuery",
     "Price",
     "Principal",
@@ -275,6 +310,7 @@ __all__ = [
     "distinct",
     "filter_to_dict",
     "group_of",
+    "hops_of",
     "is_valid_text",
     "json_value",
     "lifetime",

@@ -75,6 +75,11 @@ class NoticeCode(StrEnum):
         "A source did not answer every part of the question.",
         "unanswered parts",
     )
+    LINKS_NOT_FOLLOWED = (
+        "links_not_followed",
+        "What the best chunks lead to in a source is missing, because it failed.",
+        "problem",
+    )
     REFILL_FAILED = ("refill_failed", "A source failed to give more candidates: its first answer is used.", "problem")
     SOURCE_UNKNOWN = "source_unknown", "Nothing was ever ingested for the source into its embedded base."
     NO_SEARCH_TERMS = "no_search_terms", "The query contains no word that the embedded base can search for."

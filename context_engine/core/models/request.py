@@ -38,10 +38,12 @@ class Refinement(NamedTuple):
     Attributes:
         text: the question in words that are easier to find; "" if it has none.
         concepts: the question's topics, most specific first.
+        translations: the question in the languages of the documents.
     """
 
     text: str
     concepts: tuple[str, ...] = ()
+    translations: tuple[str, ...] = ()
 
 
 class UnknownWord(NamedTuple):
@@ -74,6 +76,7 @@ class PreparedQuery:
         expansions: other words for its terms.
         sub_queries: parts and other wordings of the question that are searched too.
         concepts: the topics of the question, named by a refiner.
+        translations: the question in other languages; each is searched as well as the question itself.
         suggestions: likely corrections: (word as written, word as in the glossary or the texts).
         corrected: whether `text` contains the suggestions instead of the words as written, because those found nothing;
             otherwise the suggestions are only offered.
@@ -91,6 +94,7 @@ class PreparedQuery:
     expansions: tuple[Expansion, ...] = ()
     sub_queries: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
+    translations: tuple[str, ...] = ()
     suggestions: tuple[tuple[str, str], ...] = ()
     corrected: bool = False
     notices: tuple[Notice, ...] = ()
@@ -102,10 +106,10 @@ class PreparedQuery:
         return messages(self.notices)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
+        """Return the published form; it has translations only if there are any."""
         published = ("notes" if field.name == "notices" else field.name for field in fields(self))
         return {
-            **{name: getattr(self, name) for name in published},
+            **{name: getattr(self, name) for name in published if name != "translations" or self.translations},
             "expansions": [expansion._asdict() for expansion in self.expansions],
             "suggestions": [{"written": written, "known_as": known} for written, known in self.suggestions],
         }
@@ -178,6 +182,8 @@ class SearchRequest:
         top_k: most chunks returned, 1 to 1000; None: the setting `stage2_top_k`.
         require_tiers, require_sources: the decision is `incomplete` unless each of these returned a chunk.
         strict: raise `EvidenceIncomplete` instead.
+        part_of: the first search of the workflow that also makes this one, or the job that asks each of its documents;
+            None: a question of its own. For the record.
 
     Raises:
         InvalidRequest: an invalid field.
@@ -197,6 +203,7 @@ class SearchRequest:
     require_tiers: tuple[int, ...] = ()
     require_sources: tuple[str, ...] = ()
     strict: bool = False
+    part_of: str | None = None
 
     def __post_init__(self) -> None:
         checked_query(self.query)

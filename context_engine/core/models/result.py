@@ -12,6 +12,7 @@ from context_engine.core.models.access import WithheldChunk
 from context_engine.core.models.chunk import Chunk, Key, utc_text
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
+from context_engine.core.models.graph import LinkedChunk
 from context_engine.core.models.learnt import ScopeCalibration, ScopeThreshold, TermStatistics
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, messages
 from context_engine.core.models.published import RankedChunk
@@ -136,6 +137,7 @@ class RawAnswer:
 
     Attributes:
         by_keywords, statistics, calibration, unknown_words, filter_fields: as in `SourceAnswer`.
+        links: the chunks that others lead to; those that the source did not find stand last in `chunks`.
     """
 
     source_id: str
@@ -146,6 +148,7 @@ class RawAnswer:
     unknown_words: tuple[UnknownWord, ...] | None = None
     filter_fields: tuple[str, ...] | None = None
     calibration: ScopeCalibration | None = None
+    links: tuple[LinkedChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

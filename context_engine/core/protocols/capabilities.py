@@ -21,7 +21,7 @@ from context_engine.core.models import (
     StoredAdapter,
     VectorAdapter,
 )
-from context_engine.core.protocols.sources import Listable
+from context_engine.core.protocols.sources import GraphStore, Listable
 
 
 @runtime_checkable
@@ -242,6 +242,7 @@ class RecallWatched(Protocol):
 
 CAPABILITIES: Final[Mapping[type, str]] = {
     Listable: "listing of its chunks",
+    GraphStore: "following of links between its chunks",
     Calibratable: "calibration of the scope threshold",
     StoredVectors: "stored vectors",
     LearntAdapters: "learnt adapters",

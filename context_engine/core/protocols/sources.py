@@ -12,6 +12,8 @@ from context_engine.core.models import (
     Examination,
     ExaminationRequest,
     FetchRequest,
+    Link,
+    LinkQuery,
     ScoreKind,
     SourceAnswer,
     SourceQuery,
@@ -157,6 +159,22 @@ class Fetchable(Protocol):
 
         Raises:
             SourceError: the chunks cannot be fetched now; finding none is not an error.
+        """
+        ...
+
+
+@runtime_checkable
+class GraphStore(Protocol):
+    """A source that knows what its chunks lead to; optional. Without it, a search adds no linked chunks of it."""
+
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return the chunks of this source that one edge leads to from the origins, at most `query.query.top_k`.
+
+        Each chunk carries the scores that a search of the source for the query gives it. A chunk that the access in the
+        query does not admit is treated as missing: it is neither returned nor an origin.
+
+        Raises:
+            SourceError: the links cannot be followed now; finding none is not an error.
         """
         ...
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
+from context_engine.core.models.question_settings import QuestionKind
 from context_engine.core.query.features import codes, language, phrases, references
 from context_engine.core.query.glossary import Glossary, Mention, glossary
 from context_engine.core.text import Segmenter, segmented, terms, tokens
@@ -143,6 +144,20 @@ def _masked(text: str) -> tuple[str, list[str]]:
     return _QUOTED.sub(keep, text.replace(_MARK, " ")), quotes
 
 
+def question_kind(query: str) -> QuestionKind:
+    """Return the kind of a question.
+
+    >>> [question_kind(text) for text in ("What does NPA-001 say?", "Who signs a product?")]
+    ['code', 'plain']
+    >>> question_kind("Who signs a product and when must Compliance be told?")
+    'parts'
+    """
+    text = clean(query).text
+    if codes(text) or references(text):
+        return "code"
+    return "parts" if sub_questions(text) else "plain"
+
+
 MOST_EXPANSIONS: Final = 16
 _MOST_VARIANTS: Final = 3
 _MISSPELT: Final = 0.5
@@ -244,9 +259,10 @@ _CONCEPT: Final = 0.2
 
 
 def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -> PreparedQuery:
-    """Return the query with a refiner's wording as a further search, and its concepts as expansions.
+    """Return the query with a refiner's wording and translations as further searches, and its concepts as expansions.
 
     A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
+    So is a translation that lost one of them, a number, or a name that no translation changes (`unchanging`).
 
     Args:
         refiner: its name.
@@ -255,28 +271,38 @@ def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -
     Raises:
         RefinerError: the answer is not a `Refinement` of texts.
     """
-    if not isinstance(answer, Refinement) or not all(isinstance(text, str) for text in (answer.text, *answer.concepts)):
+    if not isinstance(answer, Refinement) or not all(
+        isinstance(text, str) for text in (answer.text, *answer.concepts, *answer.translations)
+    ):
         raise RefinerError(f"{refiner} gave no wording that can be used")
     wording = clean(answer.text, _MOST_CHARS).text.strip()
-    lost = [name for name in (*query.codes, *query.references, *query.phrases) if not _holds(wording, name)]
+    named = (*query.codes, *query.references, *query.phrases)
+    lost = [name for name in named if not _holds(wording, name)] if wording else []
+    translations = [text for text in (clean(text, _MOST_CHARS).text.strip() for text in answer.translations) if text]
+    lost_by = {text: _lost(query, text) for text in translations if text.casefold() != query.text.casefold()}
     known = {query.text.casefold(), *(expansion.text.casefold() for expansion in query.expansions)}
     concepts = tuple(
         dict.fromkeys(concept for concept in (clean(text, 200).text.strip() for text in answer.concepts) if concept)
     )
     added = [concept for concept in concepts[:MOST_CONCEPTS] if concept.casefold() not in known] if weight else []
     other = wording if wording and not lost and wording.casefold() not in known else ""
-    unused = Notice(
-        NoticeCode.REFINEMENT_UNUSED,
-        "",
-        f"refiner {refiner}: its wording lost {', '.join(lost)} and is not used",
-        {"refiner": refiner, "lost": lost},
-    )
+    unused = [
+        Notice(
+            NoticeCode.REFINEMENT_UNUSED,
+            "",
+            f"refiner {refiner}: its {kind} lost {', '.join(names)} and is not used",
+            {"refiner": refiner, "lost": names},
+        )
+        for kind, names in (("wording", lost), *(("translation", names) for names in lost_by.values()))
+        if names
+    ]
     return replace(
         query,
         sub_queries=(*query.sub_queries, other) if other else query.sub_queries,
         expansions=(*query.expansions, *(Expansion("", concept, _CONCEPT * weight, "refiner") for concept in added)),
         concepts=concepts[:MOST_CONCEPTS],
-        notices=(*query.notices, unused) if wording and lost else query.notices,
+        translations=tuple(text for text, names in lost_by.items() if not names),
+        notices=(*query.notices, *unused),
         refiner=refiner,
     )
 
@@ -286,6 +312,44 @@ def unrefined(query: PreparedQuery, problem: str, *, refiner: str) -> PreparedQu
     detail = {"refiner": refiner, "problem": problem}
     notice = Notice(NoticeCode.QUERY_NOT_REFINED, "", f"query not refined: {problem}", detail)
     return replace(query, notices=(*query.notices, notice), refiner=refiner)
+
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,' \u00a0\u202f]\d{3})*(?:[.,]\d+)?")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_CAPITALS: Final = re.compile(r"(?<!\w)(?=\w*[A-Z]\w*[A-Z])[A-Za-z0-9]+(?!\w)")
+_LATIN: Final = re.compile(r"[A-Za-z]{2,}")
+_LATIN_SCRIPT: Final = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "id", "vi"))
+
+
+def unchanging(query: PreparedQuery) -> tuple[str, ...]:
+    """Return the names in a question that stay as they are in any language.
+
+    These are its codes, section numbers and quoted phrases, words with several capitals, and in a question in another
+    script the words in Latin letters.
+
+    >>> unchanging(prepare("Wer genehmigt NPA-001 nach MiFID?"))
+    ('NPA-001', 'MiFID')
+    """
+    latin = () if query.language in _LATIN_SCRIPT else _LATIN.findall(query.text)
+    shouted = () if query.text.isupper() else _CAPITALS.findall(query.text)
+    sections = (number for number in query.references if not _GROUPED.fullmatch(number))
+    named = (*query.codes, *sections, *query.phrases)
+    return tuple(dict.fromkeys((*named, *(word for word in (*shouted, *latin) if not _is_in(word, named)))))
+
+
+def _lost(query: PreparedQuery, translation: str) -> list[str]:
+    """Return the names and numbers of a question that a translation does not have; numbers may be grouped otherwise."""
+    numbers = set(_numbers(translation))
+    names = [name for name in unchanging(query) if not _holds(translation, name)]
+    return [*names, *(number for number in _numbers(query.text) if number not in numbers and not _is_in(number, names))]
+
+
+def _numbers(text: str) -> list[str]:
+    return list(dict.fromkeys("".join(filter(str.isdecimal, match[0])) for match in _NUMBER.finditer(text)))
+
+
+def _is_in(word: str, names: Iterable[str]) -> bool:
+    return any(word in name for name in names)
 
 
 def _holds(wording: str, name: str) -> bool:

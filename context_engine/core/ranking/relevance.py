@@ -6,11 +6,11 @@ reranker's scores are then blended in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import exp, inf, isfinite, sqrt
 from typing import Final, NamedTuple
 
-from context_engine.core.models import NOTHING, Score, ScoreKind, TermStatistics
+from context_engine.core.models import NOTHING, Key, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
 from context_engine.core.ranking.near_miss import evidence
@@ -83,6 +83,7 @@ def measure(
     candidates: Sequence[Candidate],
     statistics: Mapping[str, TermStatistics] = NOTHING,
     known: Sequence[float] | None = None,
+    linked: Container[Key] = (),
 ) -> Measured:
     """Return relevance and absolute signal of each candidate.
 
@@ -100,6 +101,7 @@ def measure(
         candidates: the pool.
         statistics: frequencies of the question's terms in each source's collection, by the source's id.
         known: their relevance in a larger pool (`relevance_by_scores`); None if they are the whole pool.
+        linked: candidates that no source found for the query; they are measured on the scale of the others.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
     open_ = [index for index, value in enumerate(declared) if value is None]
@@ -113,13 +115,15 @@ def measure(
     lexical = lexical_scores(
         query, [candidate.text for candidate in pool], [candidate.label for candidate in pool], collections
     )
-    kind = _common_kind(pool)
+    recalled = [candidate for candidate in pool if candidate.key not in linked] or pool
+    kind = _common_kind(recalled)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
-    if kind is ScoreKind.COSINE and not _one_source(pool):
+    if kind is ScoreKind.COSINE and not _one_source(recalled):
         values = _blended(lexical.score, values)
     signals = _absolute(pool, lexical, logits)
-    for index, share, signal in zip(open_, normalise_pool(values), signals):
+    scale = [value for candidate, value in zip(pool, values) if candidate.key not in linked]
+    for index, share, signal in zip(open_, normalise_pool(values, scale), signals):
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
     for index, candidate, joint in zip(open_, pool, lexical.joint):
@@ -143,19 +147,23 @@ def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:
     return normalise_pool([_measured_by(candidate, kind, set()) for candidate in candidates])
 
 
-def normalise_pool(scores: Sequence[float]) -> list[float]:
+def normalise_pool(scores: Sequence[float], scale: Sequence[float] = ()) -> list[float]:
     """Return (s - lo) / (max - lo) with lo = min(pool minimum, 0.5 * max), in [0, 1]; 0 everywhere if max <= 0.
 
     Near-equal scores stay near-equal: 10 and 9 give 1 and 0.8, where plain min-max would give 1 and 0.
 
+    Args:
+        scale: the scores from which minimum and max are taken, if not from all; others are limited to [0, 1].
+
     >>> normalise_pool([10.0, 9.0])
     [1.0, 0.8]
     """
-    high = max(scores, default=0.0)
+    scale = scale or scores
+    high = max(scale, default=0.0)
     if high <= 0.0:
         return [0.0] * len(scores)
-    low = min(min(scores), 0.5 * high)
-    return [(score - low) / (high - low) for score in scores]
+    low = min(min(scale), 0.5 * high)
+    return [min(max((score - low) / (high - low), 0.0), 1.0) for score in scores]
 
 
 def with_cosine(coverage: float, cosine: float) -> float:

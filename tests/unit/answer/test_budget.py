@@ -186,6 +186,13 @@ def test_a_job_has_the_lower_of_two_limits(own: int | None, configured: int | No
     )
 
 
+@pytest.mark.parametrize(("limit", "elsewhere", "left"), [(5, 3, 2), (5, 7, 0), (None, 3, None)])
+def test_what_other_machines_spent_on_a_job_is_not_left(limit: int | None, elsewhere: int, left: int | None) -> None:
+    given = None if limit is None else Decimal(limit)
+    expected = CostLimits(job=None if left is None else Decimal(left))
+    assert CostLimits().for_job(given, Decimal(elsewhere)) == expected
+
+
 def test_sixty_four_callers_at_once_never_exceed_the_limit(open_budget: Any) -> None:
     """Half of the callers settle at 0.0015, the others are still waiting for their answers with 0.002 reserved.
 

@@ -309,7 +309,7 @@ def test_one_and_many_of_a_name_are_told_apart() -> None:
 
 def test_two_sides_are_not_said_as_one_twice() -> None:
     text = "The result is a percentage above or below the prior period."
-    assert codes(checked("The result is a percentage below or below the prior period.", text)) == {"number"}
+    assert codes(checked("The result is a percentage below or below the prior period.", text)) == {"bound"}
 
 
 def test_a_title_in_capitals_is_no_subject() -> None:

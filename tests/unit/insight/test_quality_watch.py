@@ -81,6 +81,9 @@ def watched(entries: Sequence[Entry], since: datetime = MONDAY, thumbs: Sequence
         ({"kind": "answer", "sentences": [{"verdict": "supported"}]}, {"unsupported": False}),
         ({"kind": "answer", "sentences": []}, {}),
         ({"kind": "fetch"}, {}),
+        (search(2) | {"part_of": "s1"}, {}),
+        ({"kind": "refusal", "error": {"code": "all_sources_failed"}, "part_of": "s1"}, {}),
+        ({"kind": "answer", "sentences": [{"verdict": "partly"}], "part_of": "job-20260302-090000-0a1b2c"}, {}),
     ],
 )
 def test_a_record_is_an_outcome_of_each_figure_that_it_says_something_about(entry: Entry, bad: Entry) -> None:

@@ -82,6 +82,14 @@ def test_the_searches_are_published_in_order(bank):
     assert all(bank.kept.holds(CLERK, searched.search_id) for searched in response.workflow.rounds)
 
 
+def test_only_the_search_for_the_question_counts_as_one_of_the_caller(bank):
+    answer, ledger = answered(bank), bank.ledger.opened()
+    first, *further = [searched.search_id for searched in answer.gathering.rounds]
+    parts = [read_entry(find_record(ledger, each).entry).get("part_of") for each in (first, *further, answer.answer_id)]
+    assert parts == [None, *[first] * len(further), None]
+    assert len(further) >= 2
+
+
 def test_a_part_without_an_answer_is_named(bank):
     answer = answered(bank, query="Within how many hours must a loss event be reported, and who paints the office?")
     assert "No sentence answers this part: who paints the office." in answer.warnings

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.review.stored import find_record
 from context_engine.core.models import Authenticated, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, JobNotFound, StoreLocked
-from context_engine.jobs.documents import job_setup
+from context_engine.jobs.documents import job_setup, job_source
+from context_engine.jobs.folder_store import JOBS, FolderJobs
 from context_engine.jobs.memory import JobMemory
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.jobs.store import JOBS, JobStore
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, caller, searched, small_bank
@@ -67,6 +69,12 @@ def test_each_document_gives_its_finding_with_its_citation(reviewed):
     assert reviewed.quality.coverage == 2 / 3
     assert [note.text for note in reviewed.constraints] == ["Amounts in USD."]
     assert "Amounts in USD." in reviewed.stages[0].notes
+
+
+def test_the_searches_and_answers_of_a_stage_are_recorded_as_parts_of_the_job(bank, reviewed):
+    ledger, cited = bank.ledger.opened(), reviewed.findings[0].citation
+    for record_id in (cited.search_id, cited.answer_id):
+        assert read_entry(find_record(ledger, record_id).entry)["part_of"] == reviewed.job_id
 
 
 def test_no_other_search_finds_the_documents_of_a_job(bank, reviewed, agreements):
@@ -134,7 +142,7 @@ def test_an_open_stage_takes_no_other_question(bank, agreements):
 
 
 def test_one_run_at_a_time(bank, reviewed):
-    jobs, store = OwnedJobs(bank, caller(CLERK)), JobStore(bank.data_dir)
+    jobs, store = OwnedJobs(bank, caller(CLERK)), FolderJobs(bank.data_dir)
     with store.lock(reviewed.job_id), pytest.raises(StoreLocked, match="running already"):
         assert jobs.is_running(reviewed.job_id)
         jobs.run(reviewed.job_id, "Who signs?")
@@ -177,7 +185,7 @@ def test_a_deleted_job_leaves_nothing_in_the_data_folder(bank, agreements):
 
 
 def test_the_configuration_of_a_job_has_its_domain_and_no_cache(bank):
-    setup = job_setup(bank.setup, "ORM", "job-x")
+    setup = job_setup(bank.setup, "ORM", job_source("job-x", "local"))
     assert [source.id for source in setup.registry.domain("ORM").sources] == ["sops", "board", "web", "job-x"]
     assert setup.resolver.base(setup.registry.domain("ORM")).values.cache_ttl_s == 0
     assert "job-x" not in [source.id for source in bank.setup.registry.domain("ORM").sources]

@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.answer.gathering import RunLimits, gathered
 from context_engine.core.models import TrustClass
-from context_engine.jobs.rules import CitedDocument, RuleBasedPolicy, citations
+from context_engine.jobs.rules import RuleBasedPolicy
 from context_engine.jobs.trace import changed_decision
 from context_engine.jobs.workflow import WorkflowState, gathering_of, run
 from tests.unit.jobs.library import Library
@@ -57,20 +57,6 @@ def test_what_no_passage_has_is_searched_at_last():
     state = walked("Who signs the mandate of a zeppelin with helium?")
     assert steps_of(state)[-1] == ("gap", "zeppelin helium")
     assert state.stopped == "nothing_new"
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("In every other case section 5.1 of ORM-SOP-001 applies.", [CitedDocument("ORM-SOP-001", "5.1")]),
-        ("It is reported under FCAA Notice 652(3).", [CitedDocument("FCAA Notice 652", "(3)")]),
-        ("See DCE-SOP-001, section 10.3, and DCE-SOP-004.", [("DCE-SOP-001", "10.3"), ("DCE-SOP-004", "")]),
-        ("clause 4.1(b) of NPA-SOP-001", [CitedDocument("NPA-SOP-001", "4.1(b)")]),
-        ("It is due within 30 days.", []),
-    ],
-)
-def test_a_citation_is_a_document_with_its_clause(text, named):
-    assert citations(text) == named
 
 
 @pytest.mark.parametrize("question", ["!!!", "?" * 3_000, "loss " * 600, "Who? What? And how?"])

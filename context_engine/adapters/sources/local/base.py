@@ -16,13 +16,11 @@ from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
 from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.embedding import Embedded
 from context_engine.adapters.sources.local.holdings import Holdings
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import answers, best_of
-from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import Place
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -34,6 +32,8 @@ from context_engine.core.models import (
     Chunk,
     Expansion,
     Filter,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
     QueryEmbedding,
@@ -46,7 +46,10 @@ from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.local.embedding import Embedded
     from context_engine.adapters.sources.local.loading import VectorCache
+    from context_engine.adapters.sources.local.view import View
+    from context_engine.adapters.sources.local.writer import BaseWriter
 
 
 _CLOCK: Final = SystemClock()
@@ -139,6 +142,8 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return self._writer()
 
     def _writer(self, *, rebuild: bool = False, embedded: Embedded | None = None) -> BaseWriter:
+        from context_engine.adapters.sources.local.writer import BaseWriter  # a search needs no writer
+
         return BaseWriter(
             self.path,
             now=self._now,
@@ -280,18 +285,39 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         )
         text = text_query(words or query_text, self.options, expansions)
         question = LocalQuery(text, vector, self.options, words_to_check(query_text))
-        with self._viewer.view(scopes[0].access) as view:
-            for scope in scopes:
-                if scope.place is not None:
-                    self._placement.require(view.connection, view.state, scope.source_id, scope.place)
-            domain = str(scopes[0].constants.get("domain", ""))
-            view, unusable = self._adapted(view, question, domain, self.options.adapter)
+        with self._placed(question, scopes) as (view, unusable):
             if len(scopes) > 1 and view.vectors is not None:
                 view = view._replace(vectors=view.vectors.for_one_question())
             searched = answers(view, question, top_k, scopes)
             if embedding is not None and view.vectors is not None:
                 embedding = embedding._replace(model=view.vectors.scorer_id, adapter=view.vectors.adapter)
         return [_completed(answer, scope, embedding, unusable) for answer, scope in zip(searched, scopes, strict=True)]
+
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True, embed_within_s: float) -> list[Link]:
+        """Return the chunks of a source that the origins of a query lead to; see `graph.links`.
+
+        Args: and errors as in `answers`.
+        """
+        from context_engine.adapters.sources.local.graph import links  # few searches follow links
+
+        asked = query.query
+        vector = self._vectors.ask(asked.text, embed_within_s) if self._vectors is not None and by_vector else None
+        question = LocalQuery(
+            text_query(asked.words or asked.text, self.options, asked.expansions), vector, self.options
+        )
+        with self._placed(question, [scope]) as (view, _):
+            return links(view, question, scope, query.origins, query.edges, asked.top_k)
+
+    @contextmanager
+    def _placed(self, question: LocalQuery, scopes: Sequence[Scope]) -> Iterator[tuple[View, str]]:
+        """Yield a view for some sources, whose documents are in the right place, with its adapter; and the id of an
+        adapter that cannot be used.
+        """
+        with self._viewer.view(scopes[0].access) as view:
+            for scope in scopes:
+                if scope.place is not None:
+                    self._placement.require(view.connection, view.state, scope.source_id, scope.place)
+            yield self._adapted(view, question, str(scopes[0].constants.get("domain", "")), self.options.adapter)
 
     def best_of(
         self,

@@ -117,6 +117,16 @@ def candidates(view: View, question: LocalQuery, scopes: Sequence[SearchScope], 
     return _merged(view, question, first_rows, scopes)
 
 
+def measured(view: View, question: LocalQuery, scope: SearchScope, rids: Collection[int]) -> Candidates:
+    """Return those of some rows that are in a scope, with the scores that a search which found them together gives."""
+    rows_of_scope = _ScopeRows(view, question, scope)
+    rows_of_scope.among(rids)
+    first_rows = [_FirstRows(rows_of_scope.read, False)]
+    if question.vector is None or view.vectors is None:
+        return _by_text(view, question, first_rows)[0]
+    return _merged(view, question, first_rows, [scope])[0]
+
+
 def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _FirstRows:
     top_hits = _Hits({}, {}, {})
     if question.query is not None:

@@ -44,7 +44,7 @@ class _FoundChunks(NamedTuple):
     changed: list[Notice]
 
 
-class _SearchedScope(NamedTuple):
+class SearchedScope(NamedTuple):
     """A source to search: its scope, and the test that its chunks must pass."""
 
     scope: SearchScope
@@ -53,18 +53,18 @@ class _SearchedScope(NamedTuple):
 
 def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
     """Return the answer for each scope (see `LocalBase.answers`)."""
-    asked = [_asked(view, question, scope) for scope in scopes]
-    searched = [scope_asked for scope_asked in asked if isinstance(scope_asked, _SearchedScope)]
+    asked = [searched_scope(view, question, scope) for scope in scopes]
+    searched = [scope_asked for scope_asked in asked if isinstance(scope_asked, SearchedScope)]
     results = iter(_found(view, question, searched, top_k))
     return [
         _answer(view, question, scope, scope_asked, next(results))
-        if isinstance(scope_asked, _SearchedScope)
+        if isinstance(scope_asked, SearchedScope)
         else scope_asked
         for scope, scope_asked in zip(scopes, asked, strict=True)
     ]
 
 
-def _asked(view: View, question: LocalQuery, scope: Scope) -> _SearchedScope | SourceAnswer:
+def searched_scope(view: View, question: LocalQuery, scope: Scope) -> SearchedScope | SourceAnswer:
     """Return how to search a source, or its answer if nothing can be searched."""
     key = _source_key(view, scope)
     if key is None:
@@ -76,12 +76,10 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _SearchedScope | S
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
     name = None if scope.filters is not None else (key, scope.as_of)
     query = Query.boolean_query(clauses)
-    return _SearchedScope(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
+    return SearchedScope(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
 
 
-def _answer(
-    view: View, question: LocalQuery, scope: Scope, asked: _SearchedScope, chunks: _FoundChunks
-) -> SourceAnswer:
+def _answer(view: View, question: LocalQuery, scope: Scope, asked: SearchedScope, chunks: _FoundChunks) -> SourceAnswer:
     return SourceAnswer(
         chunks=chunks.chunks,
         notes=(*_notes(view, question, scope), *chunks.changed),
@@ -114,7 +112,7 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
     key = keys[0] if len(keys) == 1 else None
     scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
-    (result,) = _found(view, question, [_SearchedScope(scope, None)], top_k)
+    (result,) = _found(view, question, [SearchedScope(scope, None)], top_k)
     return SourceAnswer(chunks=result.chunks, statistics=_statistics(view, question))
 
 
@@ -179,7 +177,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     return test
 
 
-def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], top_k: int) -> list[_FoundChunks]:
+def _found(view: View, question: LocalQuery, asked: Sequence[SearchedScope], top_k: int) -> list[_FoundChunks]:
     """Return the best top_k chunks of each scope; a scope is searched deeper while rows are gone or fail its test."""
     limit = max(top_k, question.options.depth)
     by_place: dict[int, _FoundChunks] = {}

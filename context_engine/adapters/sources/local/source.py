@@ -18,6 +18,8 @@ from context_engine.core.models import (
     Examination,
     ExaminationRequest,
     FetchRequest,
+    Link,
+    LinkQuery,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -34,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 
 class LocalSource:
-    """Answers from one source of an embedded base; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
+    """Answers from one source of an embedded base; a `Source` that is `Examinable`, `Listable`, `Fetchable` and a
+    `GraphStore`.
 
     Args:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
@@ -138,6 +141,22 @@ class LocalSource:
                 access=request.access,
                 place=self._place,
             )
+        except StoreError as error:
+            raise self._as_source_error(error) from error
+
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
+
+        Raises:
+            SourceNotFound, SourceUnavailable, RepartitionRequired: as in `search`.
+        """
+        ask = partial(self._base.linked, query, self._scope(query.query))
+        seconds = _EMBEDDING_SHARE * query.query.timeout_s
+        try:
+            try:
+                return ask(embed_within_s=seconds)
+            except EmbedderError:
+                return ask(embed_within_s=seconds, by_vector=False)
         except StoreError as error:
             raise self._as_source_error(error) from error
 

@@ -281,7 +281,9 @@ def _answer(entry: Mapping[str, Any], words: Mapping[str, Any] | None, missing: 
                 verdict=facts["verdict"],
                 shown=facts["shown"],
                 labels=facts["labels"],
-                findings=() if sentence is None else tuple(plain(found["detail"]) for found in sentence["findings"]),
+                findings=()
+                if sentence is None
+                else tuple(plain(finding["detail"]) for finding in sentence["findings"]),
                 quotes=() if sentence is None else tuple(_quote(quote, mask) for quote in sentence["quotes"]),
             )
         )

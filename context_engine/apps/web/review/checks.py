@@ -81,8 +81,8 @@ def drift_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord
         drifts = drifts_of(answer, engine, deployment.setup, caller.principal, DRIFT_S)
     changed = {state: count for state, count in counts(drifts).items() if count and state != "unchanged"}
     if not changed:
-        said = "All chunks are as they were shown" if drifts else "It showed no chunk"
-        return CheckFinding(kind="drift", state="good", headline=said, drifts=drifts)
+        headline = "All chunks are as they were shown" if drifts else "It showed no chunk"
+        return CheckFinding(kind="drift", state="good", headline=headline, drifts=drifts)
     words = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in changed.items())
     return CheckFinding(kind="drift", state="warn", headline=f"Of {len(drifts)} chunks: {words}", drifts=drifts)
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from context_engine.apps.cli import main
 from context_engine.apps.server.running import ConfiguredLoader, listening_socket
 from context_engine.errors import ConfigError
+from context_engine.service.deployment import DeploymentEvents
 
 MANIFEST = {"version": 1, "domain": "ORM", "sources": [{"id": "sops", "type": "bank_sop"}]}
 
@@ -75,3 +76,17 @@ def test_what_is_set_aside_at_the_start_refuses_a_reload(folder: Path) -> None:
     configured(folder, stage2_top_kk=1)
     with pytest.raises(ConfigError):
         load()
+
+
+def test_a_service_delivers_the_events_that_wait_from_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configured(folder, event_sinks={"file": {"path": str(folder / "events.jsonl")}})
+    opened: list[DeploymentEvents] = []
+    monkeypatch.setattr(DeploymentEvents, "opened", lambda events: opened.append(events))
+    ConfiguredLoader(str(folder), None, str(folder / "data"))().close()
+    assert len(opened) == 1
+
+
+def test_a_receiver_of_events_that_cannot_be_used_refuses_the_start(folder: Path) -> None:
+    configured(folder, event_sinks={"nowhere": {}})
+    with pytest.raises(ConfigError, match="nowhere"):
+        ConfiguredLoader(str(folder), None, str(folder / "data"))()

@@ -10,6 +10,8 @@ import pytest
 
 from context_engine.audit.ledger.outlets import append_checkpoint, checkpoints_in, outlets_of, run_command
 from context_engine.errors import AuditError
+from context_engine.settings import environment_secrets
+from context_engine.settings.layers import SECRET_VARIABLES
 
 UNSIGNED = "log.example/a\n3\nAAAA\n"
 SIGNED = "log.example/a\n4\nBBBB\n\n— log.example/a c2ln\n— witness.example Y29z\n"
@@ -37,14 +39,22 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         append_checkpoint(tmp_path / "missing" / "checkpoints.txt", UNSIGNED)
 
 
-def test_a_program_is_given_the_checkpoint_on_standard_input_and_no_key(
+def test_a_program_is_given_the_checkpoint_on_standard_input_and_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_KEY", "PRIVATE+KEY+x")
+    for name in SECRET_VARIABLES:
+        monkeypatch.setenv(name, "a secret of this test")
     out = tmp_path / "seen"
-    code = "import os,sys; open(sys.argv[1],'wb').write(sys.stdin.buffer.read() + os.environ.get('%s', '-').encode())"
-    run_command([sys.executable, "-c", code % "CONTEXT_ENGINE_AUDIT_KEY", str(out)], SIGNED)
-    assert out.read_text("utf-8") == SIGNED + "-"
+    secret = "str('a secret of this test' in os.environ.values())"
+    code = f"import os, sys; open(sys.argv[1], 'w').write(sys.stdin.read() + {secret})"
+    run_command([sys.executable, "-c", code, str(out)], SIGNED)
+    assert out.read_text("utf-8") == SIGNED + "False"
+
+
+def test_every_secret_that_is_read_from_the_environment_is_withheld_from_programs() -> None:
+    read = {value for name, value in vars(environment_secrets).items() if name.isupper() and value in SECRET_VARIABLES}
+    keys = {name for name in vars(environment_secrets) if name.endswith(("_KEY", "_KEYS", "_TOKEN"))}
+    assert {getattr(environment_secrets, name) for name in keys} <= read == SECRET_VARIABLES
 
 
 def test_no_shell_reads_the_arguments(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from context_engine.core.models import (
     DomainSettings,
     EffectiveSettings,
     EventSettings,
+    JobSettings,
     KeptRecords,
     MaskedOutputs,
     ModelSettings,
@@ -61,6 +62,11 @@ def test_the_seeds_defaults():
         ("deadline_s", [0, -1, math.inf, math.nan, 601, "20"]),
         ("source_timeout_s", [0, -1, math.inf, math.nan, 601]),
         ("source_concurrency", [0, 257, True]),
+        ("scope_by_kind", [{"duration": 0.2}, {"code": 2.0}, {"code": "auto"}, 0.2]),
+        ("graph_hops", [-1, 3, True, "1", 1.0]),
+        ("graph_edges", [[], ["LIKES"], "CITES", None]),
+        ("graph_most", [0, 101, True]),
+        ("graph_weight", [-0.1, 1.1, math.nan]),
         ("stage1_topk", [40]),
         ("access", [{}]),
     ],
@@ -139,7 +145,9 @@ def test_each_key_is_in_one_group():
     of_the_deployment |= set(AuditSettings.model_fields) - set(KeptRecords.model_fields)
     of_the_deployment |= set(CostSettings.model_fields) - set(DomainCostLimits.model_fields)
     of_the_deployment |= set(TelemetrySettings.model_fields) | set(ServerSettings.model_fields)
-    of_the_deployment |= set(CacheSettings.model_fields) | set(EventSettings.model_fields)
+    of_the_deployment |= (
+        set(CacheSettings.model_fields) | set(EventSettings.model_fields) | set(JobSettings.model_fields)
+    )
     of_the_deployment |= set(QualitySettings.model_fields)
     not_a_domains = {*ModelSettings.model_fields, *of_the_deployment}
     assert set(DomainSettings.model_fields) == set(Settings.model_fields) - not_a_domains

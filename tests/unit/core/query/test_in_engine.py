@@ -352,3 +352,49 @@ class TestEmbeddedBase:
         fields = {"glossary": {"IT": ("desk head",)}}
         result = search(make_engine([(2, source)], domain_fields=fields), "IT")
         assert {fate.chunk_id for fate in result.fates} == {"b", "c"}
+
+
+GERMAN, ENGLISH = "Wer genehmigt NPA-001 bis 30 Tage?", "Who approves NPA-001 within 30 days?"
+
+
+class TestTranslation:
+    def test_both_wordings_are_searched_and_each_chunk_keeps_its_best_score(self, make_engine: Make) -> None:
+        """The German question finds c with a score of 2, the English one with 6."""
+        answers: dict[str, list[Chunk] | Exception] = {
+            GERMAN: [bm25("c", 2.0)],
+            ENGLISH: [bm25("a", 9.0)._replace(content=ENGLISH), bm25("c", 6.0)],
+        }
+        source, refiner = Asked("t2", answers), Refiner(Refinement("", (), (ENGLISH,)))
+        result = search(make_engine([(2, source)], refiner=refiner), GERMAN, min_relevance_score=0.0)
+        assert sorted(query.text for query in source.queries) == sorted([GERMAN, ENGLISH])
+        assert {chunk.chunk_id: chunk.chunk.score(ScoreKind.BM25) for chunk in result.chunks} == {"a": 9.0, "c": 6.0}
+        assert result.chunks[0].chunk_id == "a" and result.chunks[0].absolute > 0.9
+        assert result.prepared is not None and result.prepared.translations == (ENGLISH,)
+        assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
+
+    @pytest.mark.parametrize(
+        ("translation", "lost"),
+        [
+            ("Who approves NPA-002 within 30 days?", ["NPA-001"]),
+            ("Who approves NPA-001 within 60 days?", ["30"]),
+            ("Who approves it?", ["NPA-001", "30"]),
+        ],
+    )
+    def test_a_translation_that_lost_a_name_or_number_is_not_searched(
+        self, make_engine: Make, translation: str, lost: list[str]
+    ) -> None:
+        source, refiner = Asked("t2", {GERMAN: [bm25("c", 2.0)]}), Refiner(Refinement("", (), (translation,)))
+        result = search(make_engine([(2, source)], refiner=refiner), GERMAN)
+        assert [query.text for query in source.queries] == [GERMAN]
+        (notice,) = [notice for notice in result.notices if notice.code is NoticeCode.REFINEMENT_UNUSED]
+        assert notice.detail == {"refiner": "made", "lost": lost}
+
+    def test_a_translation_that_fails_leaves_the_plain_search_and_a_notice(self, make_engine: Make) -> None:
+        source = Asked("t2", {GERMAN: [bm25("c", 2.0)], ENGLISH: SourceUnavailable("down")})
+        refiner = Refiner(Refinement("", (), (ENGLISH,)))
+        result = search(
+            make_engine([(2, source)], refiner=refiner), GERMAN, scope_threshold=0.0, min_relevance_score=0.0
+        )
+        assert [chunk.chunk_id for chunk in result.chunks] == ["c"]
+        assert NoticeCode.SUB_QUERIES_UNANSWERED in {notice.code for notice in result.notices}
+        assert result.status is Status.COMPLETE

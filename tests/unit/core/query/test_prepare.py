@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
 from context_engine.core.query import clean, prepare, sub_questions, variants
-from context_engine.core.query.prepare import MOST_EXPANSIONS, refined, unrefined
+from context_engine.core.query.prepare import MOST_EXPANSIONS, refined, unchanging, unrefined
 from context_engine.errors import RefinerError
 
 
@@ -218,3 +218,35 @@ class TestRefinement:
             Notice(NoticeCode.QUERY_NOT_REFINED, "", "query not refined: m gave nothing within 3 s", detail),
         )
         assert prepared.text == self.QUERY.text
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Wer genehmigt NPA-001 nach MiFID?", ("NPA-001", "MiFID")),
+        ("Welche Regel gilt nach Abschnitt 4.2.1(b)?", ("4.2.1(b)",)),
+        ("NPA 的审批标准", ("NPA",)),
+        ("Harbour Note 的面值是多少", ("Harbour", "Note")),
+        ("WER GENEHMIGT DAS PRODUKT?", ()),
+        ("Wer genehmigt das Produkt?", ()),
+    ],
+)
+def test_names_that_no_translation_changes(question: str, names: tuple[str, ...]) -> None:
+    assert unchanging(prepare(question)) == names
+
+
+@pytest.mark.parametrize(
+    ("question", "translation", "kept"),
+    [
+        ("Gilt die Grenze von 1.000.000 Euro?", "Does the limit of 1,000,000 euros apply?", True),
+        ("Gilt die Grenze von 5,5 %?", "Does the limit of 5.5% apply?", True),
+        ("Sind es 5, 10 oder 15 Tage?", "Is it 5, 10 or 15 days?", True),
+        ("Gilt die Grenze von 5,5 %?", "Does the limit of 5% apply?", False),
+        ("Wer zeichnet?", "Who signs?", True),
+        ("Wer zeichnet?", "  ", False),
+        ("Wer zeichnet?", "wer zeichnet?", False),
+    ],
+)
+def test_numbers_survive_a_translation_in_any_grouping(question: str, translation: str, kept: bool) -> None:
+    answer = Refinement("", (), (translation,))
+    assert refined(prepare(question), answer, refiner="m", weight=1.0).translations == ((translation,) if kept else ())

@@ -1,0 +1,118 @@
+"""The check of a sentence part by part: whose value it says, which bound limits it, and on which clauses it rests."""
+
+from context_engine.answer.check import check
+from context_engine.answer.values import Evidence, Sentence, Verdict
+
+
+def checked(sentence: str, *texts: str) -> Sentence:
+    evidence = {
+        f"[{place}]": Evidence(f"[{place}]", "sops", str(place), text, (), place, None, None, None)
+        for place, text in enumerate(texts, start=1)
+    }
+    return check(sentence, list(evidence), evidence)
+
+
+def codes(sentence: Sentence) -> set[str]:
+    return {finding.code for finding in sentence.findings}
+
+
+def test_a_date_belongs_to_its_part() -> None:
+    text = "Checks of large accounts must end by 1 March 2026 and checks of small accounts must end by 1 May 2026."
+    large, small = text[:-1].split(" and ")
+    assert checked(f"{small.capitalize()} and {large.lower()}.", text).verdict is Verdict.SUPPORTED
+    # "small" shares check, small, account, end with the part of May, and only three of them with that of March
+    assert codes(checked(text.replace("May", "March"), text)) == {"number"}
+    assert codes(checked("Checks of small accounts must end by 1 March 2026.", text)) == {"value"}
+
+
+def test_a_reference_belongs_to_its_part() -> None:
+    text = "A loss of the desk is reported under Rule 4.1.2, and a gain of the desk is booked under Rule 4.1.3."
+    assert checked("A gain of the desk is booked under Rule 4.1.3.", text).verdict is Verdict.SUPPORTED
+    assert checked("A gain of the desk is booked under Rule 4.1.2.", text).verdict is not Verdict.SUPPORTED
+
+
+def test_parts_say_a_value_no_more_often_than_the_statement_they_rest_on() -> None:
+    # each part alone stands in the statement: swaps in USD, EUR; USD with a tenor; but USD stands there once
+    text = "Classes are interest rate swaps in USD, EUR and ALD with a tenor of 5 years, and index derivatives."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(text.replace("ALD", "USD"), text)) == {"number"}
+
+
+def test_a_bound_without_a_number_limits_too() -> None:
+    text = "The customer receives back less than the amount paid."
+    assert checked("The customer receives back below the amount paid.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("The customer receives back the amount paid.", text)) == {"bound"}
+    assert codes(checked("The customer receives back more than the amount paid.", text)) == {"bound"}
+    assert codes(checked("The desk reports trades.", "The desk reports most trades.")) == {"only"}
+
+
+def test_one_with_a_unit_in_the_plural_is_no_value_of_the_passage() -> None:
+    # nobody knows whether "1 Business Days" is 1 day or 10 days
+    text = "A rejected report is corrected within 1 Business Day."
+    assert checked("A rejected report is corrected within one Business Day.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("A rejected report is corrected within 1 Business Days.", text)) == {"unit"}
+
+
+def test_a_verb_of_the_clause_is_no_subject_of_the_sentence() -> None:
+    # "operations" has the stem of "operate", which the predicate of the sentence has already
+    text = "A participant shall operate an automatic check of payments."
+    assert codes(checked("Operations shall operate an automatic check of payments.", text)) == {"subject"}
+    passive = "An automatic check of payments shall be operated by a participant."
+    assert checked(passive, text).verdict is Verdict.SUPPORTED
+
+
+def test_parts_on_two_statements_each_need_a_subject() -> None:
+    classes = "Classification decides the route of approval and shall be entered in the register."
+    records = "All records shall be kept for seven years from the date of closure."
+    # "shall be kept" has the subject of "decides", which no modal shows
+    blend = "Classification decides the route of approval and shall be kept for seven years from the date of closure."
+    assert checked(blend, classes, records).verdict is not Verdict.SUPPORTED
+    assert checked("Records shall be kept for seven years from the date of closure.", classes, records).labels == (
+        "[2]",
+    )
+    risk, option = (
+        "Risk means a part of the charge and set under Rule 5.5.",
+        "Option means a charge set under Rule 5.8.",
+    )
+    assert checked(risk.replace("5.5", "5.8"), risk, option).verdict is not Verdict.SUPPORTED
+
+
+def test_whether_or_not_denies_nothing() -> None:
+    text = "Whether or not it is paid, the nature of the activity that is carried on counts."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    false = "Whether it is paid, the nature of the activity that is not carried on counts."
+    assert "negation" in codes(checked(false, text))
+
+
+def test_a_passive_may_leave_out_its_agent() -> None:
+    text = "The owner must open a review within 2 days and record it in the register."
+    assert checked("A review must be opened within 2 days and recorded in the register.", text).labels == ("[1]",)
+    # who appoints is not who is appointed
+    assert codes(checked("The officer must be appointed.", "The officer must appoint a deputy.")) == {"roles"}
+
+
+def test_an_exception_of_a_lead_in_that_the_sentence_does_not_repeat_is_not_its_own() -> None:
+    text = "For this Rule, exposure excludes:\n- fees. The five days include the date of payment.\n"
+    assert codes(checked("The five days exclude the date of payment.", text)) == {"exception"}
+
+
+def test_one_and_many_of_a_name_within_a_longer_name_are_not_told_apart() -> None:
+    text = "The staff shall report an Event to the Event Register."
+    assert checked("The staff shall report Events to the Event Register.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_place_in_a_text_is_no_bound() -> None:
+    text = "The desk shall report losses (as set out below)."
+    assert checked("The desk shall report losses.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_pronoun_of_the_clause_stands_for_what_is_said_before() -> None:
+    text = "The Board reads the report. They should make sure that controls of the systems are robust."
+    assert checked("The Board should make sure that controls of the systems are robust.", text).labels == ("[1]",)
+    assert codes(checked("The systems should make sure that controls of the systems are robust.", text)) == {"subject"}
+
+
+def test_a_subject_is_not_cut_short() -> None:
+    text = "The insurer's least capital must be equal to USD 50,000 at the end of the year."
+    assert checked("The capital must be equal to USD 50,000 at the end of the year.", text).labels == ("[1]",)
+    assert codes(checked("The insurer must be equal to USD 50,000 at the end of the year.", text)) == {"subject"}
