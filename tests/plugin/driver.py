@@ -22,7 +22,7 @@ NODE = {"app_id": "app-7", "conversation_id": "conv-8"}
 """What Dify names when a node of a chatflow calls: never a message."""
 
 AGENT_APP = {**NODE, "message_id": "msg-9"}
-"""What it names for an Agent app that calls functions. For an Agent node's strategy, and for ReAct, it names nothing."""
+"""What it names for an Agent app that calls functions. For the strategy of an Agent node, and for ReAct, nothing."""
 
 
 class Failed(Exception):
