@@ -32,10 +32,10 @@ from context_engine.core.models import (
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds
 from context_engine.core.policy.trust import effective_authority
 from context_engine.core.query.citations import citations
-from context_engine.errors import source_error_from
+from context_engine.errors import SourceTimeout, source_error_from
 
 _ORIGINS: Final = 8
-"""Chunks whose edges are followed in one hop; see tests/benchmarks/bench_graph.py."""
+"""Chunks whose edges are followed in one hop: as many as an answer has by default."""
 
 Follow = Callable[[Sequence[Origin], frozenset[Edge]], Future[tuple[Link, ...]]]
 """Begins to follow the edges of some chunks into one source; the future may raise anything."""
@@ -109,7 +109,7 @@ def _links(
             problems[source_id] = str(busy)
     in_time = wait_all(list(calls.values()), [seconds] * len(calls))
     for (source_id, call), done in zip(calls.items(), in_time, strict=True):
-        error = call.exception() if done else TimeoutError(f"no answer within {seconds:.3g} s")
+        error = call.exception() if done else SourceTimeout(f"no answer within {seconds:.3g} s")
         if error is not None:
             problems[source_id] = source_error_from(error, source_id).problem
         else:
