@@ -68,11 +68,12 @@ def with_linked(
         seconds: for each hop.
     """
     settings, specs = plan.settings, {spec.id: spec for spec in plan.specs}
+    chosen = list(map(Edge, settings.graph_edges))
     steps = [_Step((chunk.source_id, chunk.chunk_id), chunk.chunk, ()) for chunk in returned if _is_followed(chunk)]
     reached: dict[Key, _Step] = {}
     problems: dict[str, str] = {}
     for hop in range(1, settings.graph_hops + 1):
-        edges = frozenset(edge for edge in settings.graph_edges if hop - 1 + edge.hops <= settings.graph_hops)
+        edges = frozenset(edge for edge in chosen if hop - 1 + edge.hops <= settings.graph_hops)
         links = _links(steps[:_ORIGINS], edges, follow, seconds, problems) if steps and edges else ()
         steps = list(_new(steps, links, reached, settings.graph_most))
         steps = [step for step in steps if hops_of(step.path) == hop and _is_trusted(step.chunk, specs[step.key[0]])]
