@@ -15,7 +15,8 @@ from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.answer.clauses import StatedClause, stated
+from context_engine.answer.alteration import altered
+from context_engine.answer.clauses import Clause, StatedClause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read, title_of
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
@@ -59,6 +60,7 @@ _FRAME: Final = re.compile(
 """What leads into a sentence and says nothing of a rule: "According to the policy,"."""
 _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
 """A passage named in brackets inside a sentence."""
+_BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
@@ -112,7 +114,7 @@ def check(
         )
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, _known(cited.values(), known))
-    if len(claim) > _MOST_TOKENS:
+    if len(read(claim)) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
@@ -126,15 +128,15 @@ def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedCl
     return frozenset(chain(headings, *(item.keys for _, item in stated_in)))
 
 
-def _claim(text: str, keys: frozenset[str]) -> tuple[MeaningToken, ...]:
-    """Return a sentence read, without words that lead into it, nor a topic ("On limits:") whose words are known."""
+def _claim(text: str, keys: frozenset[str]) -> str:
+    """Return a sentence without words that lead into it, nor a topic ("On limits:") whose words are known."""
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
     if topic := _TOPIC.match(rest.removeprefix(", ")):
         rest = _without(rest.removeprefix(", "), topic[0], topic[1], keys)
     if title := title_of(rest.removeprefix(", ")):
         rest = _without(rest.removeprefix(", "), title, title, keys)
-    return read(rest)
+    return rest
 
 
 def _without(text: str, start: str, topic: str, keys: frozenset[str]) -> str:
@@ -148,37 +150,41 @@ def _refused(text: str, finding: SentenceFinding) -> Sentence:
 
 
 def _checked(
-    text: str,
-    claim: tuple[MeaningToken, ...],
-    known: Sequence[tuple[str, StatedClause]],
-    weight: Weight,
-    cited: Mapping[str, Evidence],
+    text: str, claim: str, known: Sequence[tuple[str, StatedClause]], weight: Weight, cited: Mapping[str, Evidence]
 ) -> Sentence:
     for label, item in known:
         if not item.lead and normalised(item.statement.text()) == normalised(text):
             return Sentence(
                 text, _quotes([_Match(label, item, ClauseComparison((), 1.0))], cited), Verdict.SUPPORTED, 1.0
             )
-    best = _best(claim, known, weight)
+    best = _best(read(claim), known, weight) if content_keys(read(claim)) else None
     if best is None:
         return _refused(text, SentenceFinding("coverage", "no sentence of the cited passages says anything of this"))
-    if best.supports:
-        return Sentence(text, _quotes([best], cited), Verdict.SUPPORTED, best.comparison.coverage)
-    if matches := _together(claim, known, weight):
+    if matches := [best] if best.supports else _together(read(claim), known, weight):
         coverage = min(match.comparison.coverage for match in matches)
-        return Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
+        supported = Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
+        if not (changes := _altered(claim, matches)):
+            return supported
+        others = [pair for pair in known if pair[1] is not matches[0].statement]
+        other = _checked(text, claim, others, weight, cited)
+        is_supported = other.verdict is Verdict.SUPPORTED
+        return other if is_supported else supported._replace(verdict=Verdict.UNSUPPORTED, findings=changes)
     coverage, findings = best.comparison.coverage, best.comparison.findings
+    partly = {finding.code for finding in findings} <= {"subject", "coverage"} and coverage >= PARTLY_COVERAGE
     if coverage < SUPPORTED_COVERAGE:
-        findings = (
-            *findings,
-            SentenceFinding("coverage", f"the passage holds {coverage:.0%} of what the sentence says"),
-        )
-    partly = {finding.code for finding in best.comparison.findings} <= {
-        "subject",
-        "coverage",
-    } and coverage >= PARTLY_COVERAGE
+        told = f"the passage holds {coverage:.0%} of what the sentence says"
+        findings = (*findings, SentenceFinding("coverage", told))
     verdict = Verdict.PARTLY if partly else Verdict.UNSUPPORTED
     return Sentence(text, _quotes([best], cited), verdict, coverage, findings)
+
+
+def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ...]:
+    """Return what a sentence changes of the only statement that it rests on, names in brackets left out in both."""
+    item, *others = {match.statement.statement: match.statement for match in matches}.values()
+    if others or item.cells:
+        return ()
+    own = read(_BRACKETED.sub("", item.statement.text()))
+    return tuple(dict.fromkeys(altered(read(_BRACKETED.sub("", claim)), item.lead, own)))
 
 
 def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:
@@ -188,15 +194,20 @@ def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClau
     ranked = sorted(known, key=lambda pair: -sum(map(weight, asked & pair[1].keys)))
     best: _Match | None = None
     for label, item in ranked[:_MOST_STATEMENTS]:
-        for clause in item.clauses(asked, several=several):
-            if best and covered(claim, clause, weight) < min(best.comparison.coverage, ROW_COVERAGE):
-                continue
+        for clause in _nearest(claim, item.clauses(asked, several=several), weight):
             match = _Match(label, item, compared(claim, clause, weight))
             if match.supports:
                 return match
             if best is None or _nearness(match) > _nearness(best):
                 best = match
     return best
+
+
+def _nearest(claim: Sequence[MeaningToken], clauses: Iterable[Clause], weight: Weight) -> list[Clause]:
+    """Return the clauses of a statement that hold most of a sentence: a shorter one may end before its exception."""
+    shares = [(round(covered(claim, clause, weight), 6), clause) for clause in clauses]
+    most = max((share for share, _ in shares), default=0.0)
+    return [clause for share, clause in shares if share == most]
 
 
 def _nearness(match: _Match) -> tuple[float, int]:

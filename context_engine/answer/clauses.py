@@ -211,7 +211,7 @@ def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
 
 def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool:
     """Return whether a segment is in a run, or binds it: a condition before everything or anywhere behind the run, an
-    exception right behind it.
+    exception right behind it or behind the rest of its list.
     """
     if start <= place <= end:
         return True
@@ -219,8 +219,15 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
         return False
     if place > end:
         is_exception = any(token.kind is MeaningKind.EXCEPTION for token in part[place].tokens[:2])
-        return not is_exception or all(segment.binds for segment in part[end + 1 : place])
+        return not is_exception or all(segment.binds or _is_item(segment) for segment in part[end + 1 : place])
     return all(segment.binds for segment in part[:place])
+
+
+def _is_item(segment: _Segment) -> bool:
+    """Return whether a segment is one more thing of a list ("or rules") and no rule of its own."""
+    return segment.tokens[0].key in ("and", "or") and all(
+        token.kind is not MeaningKind.MODAL for token in segment.tokens
+    )
 
 
 def _begins(segment: _Segment) -> MeaningKind:

@@ -134,8 +134,8 @@ def _renamed(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sentence
 def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield modals, negations, bounds and the word "only" that stand in one of the two alone."""
     for kind in (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.ONLY, MeaningKind.BOUND):
-        claimed, stated = _counted(claim, kind), _counted(clause.tokens, kind)
-        needed = stated if kind is MeaningKind.NEGATION else _counted(clause.own, kind)
+        claimed, stated = _counted(claim, kind), _counted(_told(claim, clause), kind)
+        needed = _counted(clause.tokens, kind) if kind is MeaningKind.NEGATION else _counted(clause.own, kind)
         if kind is not MeaningKind.NEGATION:
             claimed, stated, needed = Counter(set(claimed)), Counter(set(stated)), Counter(set(needed))
         if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in claim):
@@ -153,6 +153,12 @@ def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceF
         yield SentenceFinding("modal", 'one says "no ... may", the other "no ... must"')
 
 
+def _told(claim: Sequence[MeaningToken], clause: Clause) -> Sequence[MeaningToken]:
+    """Return the clause with its lead-in, or without it if the sentence has no word of it: it then adds nothing."""
+    lead = content_keys(clause.tokens[: clause.lead])
+    return clause.tokens if not lead or lead & content_keys(claim) else clause.own
+
+
 def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
     return Counter(token.key for token in tokens if token.kind is kind)
 
@@ -161,7 +167,7 @@ def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sente
     """Yield conditions and exceptions that the sentence leaves out, adds or replaces."""
     for kind in (MeaningKind.CONDITION, MeaningKind.EXCEPTION):
         claimed, stated = _counted(claim, kind), _counted(clause.tokens, kind)
-        for key in claimed - stated:
+        for key in claimed - _counted(_told(claim, clause), kind):
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in stated - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
@@ -178,7 +184,8 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
     sentence most of whose words stand only around the clause.
     """
     claimed, own = content_keys(claim), content_keys(clause.tokens)
-    if not clause.cells and len(claimed & own) < _LEAST_OWN * len(claimed):
+    least = 1 if clause.cells else _LEAST_OWN * len(claimed)
+    if len(claimed & own) < least:
         yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before
     for segment in segments(claim):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import pairwise
 from typing import Final
 
 from context_engine.answer.clauses import Clause
@@ -16,6 +16,7 @@ from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.subjects import segments
 from context_engine.answer.values import SentenceFinding
+from context_engine.answer.voice import active, is_passive
 
 _GOVERNING: Final = {
     MeaningKind.NEGATION: 2,
@@ -30,6 +31,7 @@ _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than"
 _DENIED_SUBJECT: Final = 8
 _LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
+_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
 _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
 
@@ -108,7 +110,10 @@ def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterat
     condition, to a comma, or as the agent of a passive.
     """
     claim, own = _told_apart(claim, own)
-    if _is_passive(claim, own) or _is_passive(own, claim) or _is_ordered(claim, own):
+    if is_passive(claim, own) or is_passive(own, claim):
+        return
+    claim = active(claim, own)
+    if _is_ordered(claim, own):
         return
     kept = _common_order(claim, own)
     repeated = _repeated(claim, own, kept)
@@ -238,9 +243,7 @@ def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
 
 
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value, date, reference or currency stands in the part of the sentence that belongs to another
-    one of its measure.
-    """
+    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another such one."""
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
     for place, token in enumerate(claim):
         measure = _measure(token)
@@ -255,7 +258,8 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
 def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
     stated = _forms(own)
-    for key, written in _forms([token for token in claim if token.is_name]).items():
+    heads = [token for token, following in pairwise([*claim, _END]) if token.is_name and not following.is_name]
+    for key, written in _forms(heads).items():
         known = stated.get(key, [])
         if len({*written}) > 1 and known and not {*written} <= {*known}:
             yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
@@ -318,41 +322,4 @@ def _told_apart(*texts: Sequence[MeaningToken]) -> list[list[MeaningToken]]:
     return [
         [token._replace(key=f"{token.key} {token.written}") if token.key in told else token for token in tokens]
         for tokens in texts
-    ]
-
-
-def _is_passive(passive: Sequence[MeaningToken], active: Sequence[MeaningToken]) -> bool:
-    """Return whether an agent ("by the Board") of one text alone is a subject of the other, before its act."""
-    if _agents(active):
-        return False
-    keys = [token.key for token in active]
-    for place in _agents(passive):
-        agent = _nearest_run([token.key for token in passive[place:]], keys)
-        acts = [key for key in _acts_before(passive, place - 1) if key in keys]
-        if agent is not None and acts and all(agent < keys.index(act) for act in acts):
-            return True
-    return False
-
-
-def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
-    """Return where most of the first sought keys stand in a row; None if the first stands nowhere."""
-    lengths = [
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sought, keys[at:]))) for at in range(len(keys))
-    ]
-    return lengths.index(max(lengths)) if any(lengths) else None
-
-
-def _acts_before(tokens: Sequence[MeaningToken], place: int) -> list[str]:
-    """Return the keys of the content between the last "is" or "be" and a place; without one the last content."""
-    start = next((at for at in range(place - 1, -1, -1) if tokens[at].key == "be"), 0)
-    content = [token.key for token in tokens[start:place] if token.kind in CONTENT]
-    return content if start else content[-1:]
-
-
-def _agents(tokens: Sequence[MeaningToken]) -> list[int]:
-    """Return the places of words after "by"."""
-    return [
-        place
-        for place, token in enumerate(tokens)
-        if place and tokens[place - 1].key == "by" and token.kind in (MeaningKind.WORD, MeaningKind.SIDE)
     ]

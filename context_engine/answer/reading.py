@@ -133,7 +133,7 @@ _COORDINATORS: Final = "and or but"
 _SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
-    upper following preceding include
+    upper following preceding include includes included
 """
 """Words that `meaning` compares in near-duplicates, but that a paraphrase may add or leave out."""
 
@@ -302,7 +302,7 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             yield token._replace(value=_complete(tokens, place, token.value))
         elif token.key in _BOUNDS:
             if not _is_joined(tokens, place):
-                yield token._replace(key=_PLACES.get(token.key, token.key))
+                yield _alone(token, tokens[place + 1 : place + 2])
         elif denied and token.key in ("may", "must", "shall"):
             yield token._replace(key="must", denied=True)
         elif denied and token.key == "need":
@@ -311,6 +311,14 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             yield MeaningToken(MeaningKind.BOUND, "after", "of")
         else:
             yield token._replace(key="must") if token.key in _DUTIES else token
+
+
+def _alone(token: MeaningToken, following: Sequence[MeaningToken]) -> MeaningToken:
+    """Return a bound without a number; before a mark or an end it is a place: "as set out below"."""
+    is_place = token.key in _PLACES and all(each.key in (".", ",", ";", ":") for each in following)
+    return token._replace(
+        kind=MeaningKind.SIDE if is_place else MeaningKind.BOUND, key=_PLACES.get(token.key, token.key)
+    )
 
 
 def _is_period(value: Value | None, tokens: Sequence[MeaningToken], place: int) -> bool:

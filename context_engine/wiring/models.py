@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.rerankers.given import reranker_of
+from context_engine.adapters.rerankers import reranker_of
 from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.reranking import chosen

@@ -1,7 +1,6 @@
 """The settings of the engine, in groups by lifetime, and the origin of each value in one search."""
 
-from __future__ import annotations
-
+# Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
@@ -359,6 +358,11 @@ class EffectiveSettings(BaseModel):
 
     values: Settings = Field(default_factory=lambda: Settings())
     origins: Mapping[str, str] = Field(default_factory=dict)
+
+    @classmethod
+    def of_defaults(cls) -> "EffectiveSettings":
+        """Return the defaults as they are declared: a validator of all settings takes long to build."""
+        return cls.model_construct(values=Settings.model_construct(), origins={})
 
     @property
     def chunk_limit(self) -> int | None:

@@ -82,3 +82,37 @@ def test_whether_or_not_denies_nothing() -> None:
     assert checked(text, text).verdict is Verdict.SUPPORTED
     false = "Whether it is paid, the nature of the activity that is not carried on counts."
     assert "negation" in codes(checked(false, text))
+
+
+def test_a_passive_may_leave_out_its_agent() -> None:
+    text = "The owner must open a review within 2 days and record it in the register."
+    assert checked("A review must be opened within 2 days and recorded in the register.", text).labels == ("[1]",)
+    # who appoints is not who is appointed
+    assert codes(checked("The officer must be appointed.", "The officer must appoint a deputy.")) == {"roles"}
+
+
+def test_an_exception_of_a_lead_in_that_the_sentence_does_not_repeat_is_not_its_own() -> None:
+    text = "For this Rule, exposure excludes:\n- fees. The five days include the date of payment.\n"
+    assert codes(checked("The five days exclude the date of payment.", text)) == {"exception"}
+
+
+def test_one_and_many_of_a_name_within_a_longer_name_are_not_told_apart() -> None:
+    text = "The staff shall report an Event to the Event Register."
+    assert checked("The staff shall report Events to the Event Register.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_place_in_a_text_is_no_bound() -> None:
+    text = "The desk shall report losses (as set out below)."
+    assert checked("The desk shall report losses.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_pronoun_of_the_clause_stands_for_what_is_said_before() -> None:
+    text = "The Board reads the report. They should make sure that controls of the systems are robust."
+    assert checked("The Board should make sure that controls of the systems are robust.", text).labels == ("[1]",)
+    assert codes(checked("The systems should make sure that controls of the systems are robust.", text)) == {"subject"}
+
+
+def test_a_subject_is_not_cut_short() -> None:
+    text = "The insurer's least capital must be equal to USD 50,000 at the end of the year."
+    assert checked("The capital must be equal to USD 50,000 at the end of the year.", text).labels == ("[1]",)
+    assert codes(checked("The insurer must be equal to USD 50,000 at the end of the year.", text)) == {"subject"}

@@ -1,0 +1,108 @@
+"""What a sentence changes that repeats a statement nearly word for word: another name or a "not" is no paraphrase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
+from context_engine.answer.values import SentenceFinding
+from context_engine.answer.voice import is_passive
+from context_engine.core.ranking.guard import negated
+
+LEAST_REPEATED: Final = 0.8
+"""Least share of a sentence's tokens that stand in the statement in one order."""
+_LEAST_TOKENS: Final = 6
+_MOST_LEFT_OUT: Final = 3
+"""More tokens in a row are a part of the statement that the sentence does not speak of."""
+
+
+class _Change(NamedTuple):
+    """Tokens of the statement, and what the sentence has in their place.
+
+    Attributes:
+        is_part: whether a whole part of the statement is left out: its beginning, its end, or many tokens.
+    """
+
+    old: Sequence[MeaningToken]
+    new: Sequence[MeaningToken]
+    is_part: bool
+
+
+def altered(
+    claim: Sequence[MeaningToken], lead: Sequence[MeaningToken], own: Sequence[MeaningToken]
+) -> Iterator[SentenceFinding]:
+    """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
+
+    A value, name, modal, negation, condition, bound or side that the sentence puts in must be among what it leaves out,
+    and the reverse: it has moved then. Plain words may be said in other words, and names by pronouns.
+
+    Args:
+        claim: the sentence, as `reading.read` returns it.
+        lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
+    """
+    sentence, *statements = (_telling(tokens) for tokens in (claim, own, (*lead, *own)))
+    statement = max(statements, key=lambda tokens: _repeated(sentence, tokens))
+    if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
+        return
+    changes = list(_changes(sentence, statement))
+    put_in = _strict(token for change in changes for token in change.new)
+    left_out = _strict(token for change in changes for token in change.old)
+    for change in changes:
+        if not any(token.key == "it" for token in (*change.old, *change.new)):
+            yield from _told(change, put_in - left_out, left_out - put_in)
+    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
+        yield SentenceFinding("roles", "two names stand in each other's place")
+
+
+def _telling(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
+    """Return the tokens that say something, and pronouns."""
+    untold = (MeaningKind.LINK, MeaningKind.BREAK)
+    return [token for token in tokens if token.kind not in untold or token.key == "it"]
+
+
+def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
+    old, new = ([(token.key, token.value) for token in tokens] for tokens in (statement, claim))
+    return SequenceMatcher(None, old, new, autojunk=False)
+
+
+def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> int:
+    """Return how many tokens of a sentence stand in a statement in one order."""
+    return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
+
+
+def _changes(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> Iterator[_Change]:
+    for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
+        if tag != "equal":
+            at_edge = start == end and (first == 0 or last == len(statement))
+            yield _Change(statement[first:last], claim[start:end], at_edge or last - first > _MOST_LEFT_OUT)
+
+
+def _told(change: _Change, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
+    """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
+    for key in _strict(change.new) & added:
+        yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
+    for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
+        yield SentenceFinding("altered", f'the sentence leaves out "{key}"')
+    words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
+    if negated(words, others) or negated(others, words):
+        yield SentenceFinding("negation", "the passage says the contrary")
+
+
+def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
+    """Count the tokens that may not be said in another word."""
+    plain = (MeaningKind.WORD, MeaningKind.LINK)
+    return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
+
+
+def _is_swap(changes: Sequence[_Change]) -> bool:
+    """Return whether two changes put in what the other leaves out, and a name is among it."""
+    return any(
+        content_keys(first.old) & content_keys(second.new)
+        and content_keys(first.new) & content_keys(second.old)
+        and any(token.is_name for token in (*first.old, *first.new))
+        for first, second in combinations(changes, 2)
+    )
