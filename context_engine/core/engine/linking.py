@@ -32,10 +32,10 @@ from context_engine.core.models import (
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds
 from context_engine.core.policy.trust import effective_authority
 from context_engine.core.query.citations import citations
-from context_engine.errors import source_error_from
+from context_engine.errors import SourceTimeout, source_error_from
 
 _ORIGINS: Final = 8
-"""Chunks whose edges are followed in one hop; see tests/benchmarks/bench_graph.py."""
+"""Chunks whose edges are followed in one hop: as many as an answer has by default."""
 
 Follow = Callable[[Sequence[Origin], frozenset[Edge]], Future[tuple[Link, ...]]]
 """Begins to follow the edges of some chunks into one source; the future may raise anything."""
@@ -68,11 +68,12 @@ def with_linked(
         seconds: for each hop.
     """
     settings, specs = plan.settings, {spec.id: spec for spec in plan.specs}
+    chosen = list(map(Edge, settings.graph_edges))
     steps = [_Step((chunk.source_id, chunk.chunk_id), chunk.chunk, ()) for chunk in returned if _is_followed(chunk)]
     reached: dict[Key, _Step] = {}
     problems: dict[str, str] = {}
     for hop in range(1, settings.graph_hops + 1):
-        edges = frozenset(edge for edge in settings.graph_edges if hop - 1 + edge.hops <= settings.graph_hops)
+        edges = frozenset(edge for edge in chosen if hop - 1 + edge.hops <= settings.graph_hops)
         links = _links(steps[:_ORIGINS], edges, follow, seconds, problems) if steps and edges else ()
         steps = list(_new(steps, links, reached, settings.graph_most))
         steps = [step for step in steps if hops_of(step.path) == hop and _is_trusted(step.chunk, specs[step.key[0]])]
@@ -109,7 +110,7 @@ def _links(
             problems[source_id] = str(busy)
     in_time = wait_all(list(calls.values()), [seconds] * len(calls))
     for (source_id, call), done in zip(calls.items(), in_time, strict=True):
-        error = call.exception() if done else TimeoutError(f"no answer within {seconds:.3g} s")
+        error = call.exception() if done else SourceTimeout(f"no answer within {seconds:.3g} s")
         if error is not None:
             problems[source_id] = source_error_from(error, source_id).problem
         else:

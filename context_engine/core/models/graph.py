@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -45,8 +45,10 @@ class GraphSettings(SettingsGroup):
     graph_hops: Annotated[int, Field(strict=True, ge=0, le=MOST_HOPS)] = Field(
         0, description="Also return what the best chunks lead to, over at most so many edges; 0: off."
     )
-    graph_edges: Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)] = Field(
-        (Edge.CITES, Edge.BELONGS_TO),
+    graph_edges: Annotated[
+        tuple[Literal["NEXT_CHUNK", "CITES", "BELONGS_TO"], ...], Field(strict=False, min_length=1)
+    ] = Field(
+        ("CITES", "BELONGS_TO"),
         description="Edges that are followed: CITES the cited clause, BELONGS_TO the cited document (two hops), "
         "NEXT_CHUNK the chunks beside.",
     )
