@@ -83,7 +83,7 @@ def _reader() -> str:
 
 
 def _encoded(memory: RadarMemory) -> Mapping[str, Any]:
-    tokens, words = _Numbers[MeaningToken](), _Numbers[str]()
+    tokens, words = _Numbering[MeaningToken](), _Numbering[str]()
     statements = [
         [words.of(sorted(each.named)), tokens.of(each.tokens), words.of(sorted(each.words)), int(each.is_cell)]
         for each in memory.statements
@@ -126,7 +126,7 @@ def _token(row: Sequence[Any]) -> MeaningToken:
     return MeaningToken(MeaningKind(kind), key, written, None if value is None else Value(*value), *others)
 
 
-class _Numbers(dict[T, int]):
+class _Numbering(dict[T, int]):
     """Numbers things in the order in which they come."""
 
     def of(self, things: Iterable[T]) -> list[int]:

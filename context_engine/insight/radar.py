@@ -104,14 +104,14 @@ class RadarReport(NamedTuple):
     memory: RadarMemory = NOTHING
 
 
-class _Place(NamedTuple):
+class _StatementPlace(NamedTuple):
     passage: int
     start: int
     end: int
     heading: str
 
 
-class _Candidate(NamedTuple):
+class _ConflictCandidate(NamedTuple):
     """Two statements by their numbers, and what they say otherwise."""
 
     first: int
@@ -141,13 +141,13 @@ def _current(passages: Sequence[RadarPassage], today: date) -> list[RadarPassage
     return [passage for place, passage in enumerate(in_time) if place not in replaced]
 
 
-def _places(passages: Sequence[RadarPassage], memory: RadarMemory) -> Mapping[int, Sequence[_Place]]:
+def _places(passages: Sequence[RadarPassage], memory: RadarMemory) -> Mapping[int, Sequence[_StatementPlace]]:
     """Return the places of each statement, in the order of the passages."""
-    places: defaultdict[int, list[_Place]] = defaultdict(list)
+    places: defaultdict[int, list[_StatementPlace]] = defaultdict(list)
     for number, passage in enumerate(passages):
         heading = _heading(passage.chunk)
         for place in memory.passages[passage_key(passage.chunk)]:
-            places[place.statement].append(_Place(number, place.start, place.end, heading))
+            places[place.statement].append(_StatementPlace(number, place.start, place.end, heading))
     return places
 
 
@@ -161,7 +161,7 @@ class _ParallelDocuments:
     """Knows which documents say nearly everything alike under titles that each name something else."""
 
     def __init__(
-        self, passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_Place]], pairs: Iterable[Pair]
+        self, passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_StatementPlace]], pairs: Iterable[Pair]
     ) -> None:
         self._titles = {_document(passage): content_keys(read(passage.chunk.title or "")) for passage in passages}
         self._sizes: Counter[DocumentKey] = Counter()
@@ -190,7 +190,7 @@ class _ParallelDocuments:
 def _findings(
     passages: Sequence[RadarPassage],
     memory: RadarMemory,
-    places: Mapping[int, Sequence[_Place]],
+    places: Mapping[int, Sequence[_StatementPlace]],
     parallel: _ParallelDocuments,
 ) -> Iterator[RadarFinding]:
     for candidate in _candidates(passages, memory, places):
@@ -200,20 +200,20 @@ def _findings(
 
 
 def _candidates(
-    passages: Sequence[RadarPassage], memory: RadarMemory, places: Mapping[int, Sequence[_Place]]
-) -> Iterator[_Candidate]:
+    passages: Sequence[RadarPassage], memory: RadarMemory, places: Mapping[int, Sequence[_StatementPlace]]
+) -> Iterator[_ConflictCandidate]:
     """Yield the pairs that differ; the first words of a difference belong to the first statement."""
     for (first, second), differences in memory.pairs.items():
         if differences:
             ordered = in_order(memory.statements[first], memory.statements[second])
-            yield _Candidate(*((first, second) if ordered else (second, first)), differences, "words")
+            yield _ConflictCandidate(*((first, second) if ordered else (second, first)), differences, "words")
     usable = [number for number in sorted(places) if _is_sentence(passages, memory, number, places[number][0])]
     for first, second, difference in aligned_pairs(memory.statements, usable):
         if (first, second) not in memory.pairs:
-            yield _Candidate(first, second, (difference,), "rule")
+            yield _ConflictCandidate(first, second, (difference,), "rule")
 
 
-def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: int, place: _Place) -> bool:
+def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: int, place: _StatementPlace) -> bool:
     """Return whether a statement is a whole sentence that has its values itself, not from the lead-in of a list."""
     statement = memory.statements[number]
     values = {token.value for token in statement.tokens if token.value}
@@ -224,8 +224,8 @@ def _is_sentence(passages: Sequence[RadarPassage], memory: RadarMemory, number: 
 
 
 def _best_places(
-    passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_Place]], candidate: _Candidate
-) -> tuple[_Place, _Place] | None:
+    passages: Sequence[RadarPassage], places: Mapping[int, Sequence[_StatementPlace]], candidate: _ConflictCandidate
+) -> tuple[_StatementPlace, _StatementPlace] | None:
     """Return the two places with most authority that speak of the same thing.
 
     They stand in different documents or, if the sentences are nearly alike, in one document under the same headings.
@@ -244,9 +244,9 @@ def _best_places(
 
 def _finding(
     passages: Sequence[RadarPassage],
-    places: Mapping[int, Sequence[_Place]],
-    candidate: _Candidate,
-    pair: tuple[_Place, _Place],
+    places: Mapping[int, Sequence[_StatementPlace]],
+    candidate: _ConflictCandidate,
+    pair: tuple[_StatementPlace, _StatementPlace],
     parallel: _ParallelDocuments,
 ) -> RadarFinding:
     both = (passages[pair[0].passage], passages[pair[1].passage])
@@ -268,7 +268,7 @@ def _finding_id(first: RadarSide, second: RadarSide, differences: Iterable[Confl
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
 
 
-def _side(passages: tuple[RadarPassage, RadarPassage], place: _Place, places: int) -> RadarSide:
+def _side(passages: tuple[RadarPassage, RadarPassage], place: _StatementPlace, places: int) -> RadarSide:
     """Return the side of the first passage; the other one is that of the other side."""
     passage, other = passages
     text = passage.chunk.content[place.start : place.end]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Chunk, SearchResult
 from context_engine.core.text import content_sha256
@@ -98,3 +100,76 @@ def _published(result: SearchResult) -> list[tuple[object, ...]]:
         (chunk.source_id, chunk.chunk_id, chunk.final, chunk.confidence, chunk.authority_tier, chunk.flags)
         for chunk in result.chunks
     ]
+
+
+CHANGES: Final = ("decision", "lost", "gained", "order", "scores", "failed", "same")
+"""The gravest first; "failed" is a question that could not be asked."""
+
+
+class RehearsedSearch(NamedTuple):
+    """One question and its change.
+
+    Attributes:
+        asker: a pseudonym; "" if nobody was named.
+        problem: why it could not be asked; "" if it was.
+        question: its text; "" if it was not asked.
+        quotes: the lost and gained texts by their SHA-256.
+    """
+
+    search_id: str
+    time: str
+    domain: str
+    asker: str
+    change: str
+    answer: RehearsedAnswer | None
+    problem: str = ""
+    question: str = ""
+    quotes: Mapping[str, str] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as `--json` writes it."""
+        answer = self.answer
+        return {
+            "search_id": self.search_id,
+            "time": self.time,
+            "domain": self.domain,
+            "asker": self.asker,
+            "change": self.change,
+            "problem": self.problem or None,
+            "decisions": None if answer is None else list(answer.decisions),
+            "lost": [] if answer is None else [text._asdict() for text in answer.lost],
+            "gained": [] if answer is None else [text._asdict() for text in answer.gained],
+        }
+
+
+class ChangeCount(NamedTuple):
+    """How many answers of a domain change in one way, and for how many askers; unnamed ones count as one."""
+
+    domain: str
+    change: str
+    answers: int
+    askers: int
+
+
+def change_counts(searches: Iterable[RehearsedSearch]) -> list[ChangeCount]:
+    """Return the counts by domain and change, the largest first."""
+    askers: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    answers = Counter[tuple[str, str]]()
+    for search in searches:
+        answers[search.domain, search.change] += 1
+        askers[search.domain, search.change].add(search.asker)
+    counts = [ChangeCount(*key, count, len(askers[key])) for key, count in answers.items()]
+    return sorted(counts, key=lambda count: (-count.answers, count.domain, CHANGES.index(count.change)))
+
+
+def quotes_of(answer: RehearsedAnswer, results: Iterable[SearchResult]) -> dict[str, str]:
+    """Return the lost and gained texts by their SHA-256, from the answers of today and of the draft."""
+    wanted = {text.sha256 for text in (*answer.lost, *answer.gained)}
+    texts = {content_sha256(chunk.content): chunk.content for result in results for chunk in result.chunks}
+    return {digest: text for digest, text in texts.items() if digest in wanted}
+
+
+def text_name(text: AnswerText) -> str:
+    """Return the name of a text for people: its document and version, else source and chunk."""
+    version = f" v{text.document_version.removeprefix('v')}" if text.document_version else ""
+    return f"{text.document_id}{version}" if text.document_id else f"{text.source_id}/{text.chunk_id}"

@@ -15,11 +15,26 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine import Engine
-from context_engine.core.models import NOBODY, Event, FetchRequest, Principal, SearchRequest, Status
+from context_engine.core.models import NOBODY, Event, FetchRequest, Principal, SearchRequest, Status, utc_text
 from context_engine.core.policy.validity import in_force, superseded
-from context_engine.errors import AuditError, ConfigError, ContextEngineError, InvalidRequest, SourceUnavailable
+from context_engine.errors import (
+    AuditError,
+    ConfigError,
+    ContextEngineError,
+    InvalidRequest,
+    SourceUnavailable,
+    nearest,
+)
 from context_engine.insight.rehearsal import AnswerChange, AnswerState, AnswerText, answer_text, compared, shown_answer
-from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, kept_subscriptions, locked
+from context_engine.insight.subscriptions import (
+    FILE,
+    KeptSubscription,
+    Subscription,
+    keep,
+    kept_subscriptions,
+    locked,
+    new_id,
+)
 from context_engine.settings.principals import Principals
 from context_engine.wiring.audit import open_ledger
 from context_engine.wiring.build import build_engine
@@ -76,6 +91,55 @@ def look_at_all(setup: Setup, data_dir: Path, sources: Collection[str] | None = 
         showing = stack.enter_context(_showing_records(setup, data_dir))
         watch = Watch(file, lambda each: shown_now(engine, setup.config.principals, each), showing, events.send)
         return [watch.look(kept) for kept in touched]
+
+
+def subscribe(setup: Setup, data_dir: Path, principal: Principal, *, by: str, **about: str) -> KeptSubscription:
+    """Keep a new subscription with what it shows now.
+
+    Args:
+        principal: whose rights it has.
+        by: the user who makes it.
+        about: the other fields of a `Subscription`.
+
+    Raises:
+        InvalidRequest: the principal can read no such document.
+    """
+    at = utc_text(datetime.now(UTC).replace(microsecond=0))
+    made = Subscription(new_id(), principal=principal.id, by=by, at=at, **about)
+    with closing(build_engine(setup, data_dir=data_dir, recorded=False)) as engine:
+        if made.document_id:
+            made = made._replace(source_id=_source_of(setup, principal, engine, made))
+        kept = KeptSubscription(made, shown_now(engine, setup.config.principals, made))
+    file = data_dir / FILE
+    with locked(file):
+        keep(file, kept)
+    return kept
+
+
+def _source_of(setup: Setup, principal: Principal, engine: Engine, wanted: Subscription) -> str:
+    """Return the source that holds a document.
+
+    Raises:
+        InvalidRequest: none that the principal can read does, or several do.
+    """
+    visible = setup.visible(principal).domain(wanted.domain)
+    named = [source.id for source in visible.sources if wanted.source_id in ("", source.id)]
+    if not named:
+        known = [source.id for source in visible.sources]
+        raise InvalidRequest(f"{wanted.domain} has no source {wanted.source_id!r}.{nearest(wanted.source_id, known)}")
+    holding, problems = [], []
+    for source_id in named:
+        try:
+            shown = shown_now(engine, setup.config.principals, wanted._replace(source_id=source_id))
+            holding += [source_id] if shown.texts else []
+        except ContextEngineError as error:
+            problems.append(str(error))
+    if len(holding) == 1:
+        return holding[0]
+    if holding:
+        raise InvalidRequest(f"{' and '.join(holding)} have a document {wanted.document_id!r}: name one with --source")
+    unread = f" ({'; '.join(problems)})" if problems else ""
+    raise InvalidRequest(f"{wanted.domain} has no document {wanted.document_id!r} in force{unread}")
 
 
 def shown_now(engine: Engine, principals: Principals, subscription: Subscription) -> AnswerState:

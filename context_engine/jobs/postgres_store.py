@@ -49,6 +49,9 @@ _KEPT_OPEN: Final = (
 """The server ends a run's session, and with it the right, within half a minute after its machine is gone, and no sooner
 because the session is idle while a model writes."""
 
+_PATIENT: Final = "SET LOCAL lock_timeout = '1s'"
+"""The server may need a moment to notice that the process of an earlier run is gone."""
+
 
 class PostgresJobs:
     """A `JobStore` in a PostgreSQL database; each use opens a connection of its own.
@@ -114,13 +117,14 @@ class PostgresJobs:
         """
         session = self._opened()
         try:
-            with _problems(self._database, job_id):
+            with _problems(self._database, job_id), session.transaction():
                 session.execute(_KEPT_OPEN)
-                (free,) = one_row(session, "SELECT pg_try_advisory_lock(%s)", (_lock_number(job_id),))
-                if not free:
-                    raise StoreLocked(f"the job {job_id} is running already: wait until it ends")
-                with session.transaction():
-                    _migrate(session, job_id, _version(session, job_id))
+                session.execute(_PATIENT)
+                try:
+                    session.execute("SELECT pg_advisory_lock(%s)", (_lock_number(job_id),))
+                except errors.LockNotAvailable as error:
+                    raise StoreLocked(f"the job {job_id} is running already: wait until it ends") from error
+                _migrate(session, job_id, _version(session, job_id))
         except BaseException:
             session.close()
             raise

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
 
 FOLDER: Final = "judgements"
 PASSAGES: Final = Path(FOLDER, "passages.jsonl")
@@ -64,6 +67,30 @@ def erase_judgements(data_dir: Path, wanted: Callable[[Judgement], bool], *, dry
         ConfigError: a file cannot be read or written.
     """
     return sum(_erase(data_dir / name, wanted, dry_run=dry_run) for name in FILES)
+
+
+def erase_judgements_of(
+    data_dir: Path, ledger: Ledger, callers: Collection[str], record_ids: Collection[str], *, dry_run: bool = False
+) -> int:
+    """Erase the judgements that callers gave, and those of records and of searches by the callers; return how many.
+
+    Args:
+        callers: pseudonyms.
+
+    Raises:
+        ConfigError: a file cannot be read or written.
+    """
+    from context_engine.audit.record.entry import read_entry
+
+    def concerns(row: Judgement) -> bool:
+        search_id = str(row.get("search_id", ""))
+        if row.get("by") in callers or search_id in record_ids or row.get("answer_id") in record_ids:
+            return True
+        stored = ledger.entry(search_id) if callers and search_id else None
+        asked = {} if stored is None or stored.entry is None else read_entry(stored.entry).get("caller") or {}
+        return asked.get("pseudonym") in callers or asked.get("for") in callers
+
+    return erase_judgements(data_dir, concerns, dry_run=dry_run)
 
 
 def _erase(path: Path, wanted: Callable[[Judgement], bool], *, dry_run: bool) -> int:

@@ -30,7 +30,7 @@ def asking_person(request: SearchRequest) -> str:
     return request.caller.on_behalf_of or request.principal.id or request.caller.principal or ""
 
 
-class _Running(NamedTuple):
+class _RunningExperiment(NamedTuple):
     name: str
     arms: Mapping[Arm, Layer]
 
@@ -48,7 +48,7 @@ class Experiments:
 
     def __init__(self, declared: Mapping[str, Experiment], origin: str) -> None:
         self._running = {
-            experiment.domain: _Running(
+            experiment.domain: _RunningExperiment(
                 name, {"a": _layer(name, "a", experiment.a, origin), "b": _layer(name, "b", experiment.b, origin)}
             )
             for name, experiment in declared.items()

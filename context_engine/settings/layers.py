@@ -331,7 +331,7 @@ def effective_settings(
 ) -> EffectiveSettings:
     """Return the settings in force with the origin of each; the arguments go from the highest layer down."""
     merged = {**files, **seeds, **environment, **domain, **persona, **pipeline, **call}
-    return with_layer(EffectiveSettings(), merged)
+    return with_layer(EffectiveSettings.of_defaults(), merged)
 
 
 def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:

@@ -6,35 +6,28 @@ import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.engine import Engine, SystemClock
-from context_engine.core.models import (
-    DomainSpec,
-    SourceSpec,
-)
-from context_engine.core.protocols import (
-    AccessPolicy,
-    Clock,
-    Embedder,
-    IdSource,
-    QueryRefiner,
-    Recorder,
-    Source,
-)
+from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.protocols import AccessPolicy, Clock, Embedder, IdSource, QueryRefiner, Recorder, Source
 from context_engine.core.tracing import Tracer
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, MissingExtra
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
 from context_engine.wiring.models import Models, RerankerChoice
 from context_engine.wiring.result_cache import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
-from context_engine.wiring.tracing import open_tracer
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from context_engine.wiring.setup import Setup
 
 logger = logging.getLogger(__name__)
 NO_FOLDERS: Final[Mapping[str, Path]] = MappingProxyType({})
@@ -188,3 +181,28 @@ class SourceOpener:
             if key not in self.kept:
                 self.kept[key] = make()
             return self.kept[key]
+
+
+def open_tracer(setup: Setup) -> Tracer | None:
+    """Return the tracer that the settings ask for; None if they ask for none.
+
+    Raises:
+        MissingExtra: the extra `otel` is not installed.
+    """
+    settings = setup.resolver.base().values
+    if not settings.tracing:
+        return None
+    try:
+        from context_engine.adapters.telemetry import OpenTelemetryTracer
+    except ImportError as error:
+        raise MissingExtra("tracing", "otel") from error
+    masks = setup.masking().on
+    show = None if not settings.trace_content else setup.mask() if masks else str
+    return OpenTelemetryTracer(_provider(), show)
+
+
+@lru_cache(1)
+def _provider() -> TracerProvider:
+    from context_engine.adapters.telemetry import exporting_provider
+
+    return exporting_provider()

@@ -17,10 +17,10 @@ from context_engine.core.protocols import Clock, Embedder, Sink
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import BaseStats as BaseStats
     from context_engine.adapters.sources.local import LocalBase as LocalBase
     from context_engine.adapters.sources.local import LocalSource
-    from context_engine.adapters.sources.local import PartitionStats as PartitionStats
+    from context_engine.adapters.sources.local.stats import BaseStats as BaseStats
+    from context_engine.adapters.sources.local.stats import PartitionStats as PartitionStats
     from context_engine.adapters.sources.stores.places import Place
 
 

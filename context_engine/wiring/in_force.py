@@ -6,15 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_engine.core.engine.permission import permitted_settings
-from context_engine.core.models import (
-    DomainSpec,
-    EffectiveSettings,
-    ScoreKind,
-    SearchRequest,
-    SearchResult,
-    SourceSpec,
-)
+from context_engine.core.models import DomainSpec, EffectiveSettings, ScoreKind, SearchRequest, SearchResult, SourceSpec
 from context_engine.core.policy.access import OpenAccess
+from context_engine.core.protocols import TokenCounter
 from context_engine.wiring.embedded_base import base_path, in_embedded_base
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.models import RerankerChoice, hybrid
@@ -78,3 +72,19 @@ def _domain(setup: Setup, request: SearchRequest, specs: tuple[SourceSpec, ...],
         return FunctionEngines(choice, setup.mask(), setup.registry.domains).domain(request.domain)
     registry = setup.visible(request.principal) if restricted else setup.registry
     return registry.domain(request.domain)
+
+
+def counter_of_name(name: str) -> TokenCounter:
+    """Return the token counter that a context names.
+
+    Raises:
+        ConfigError: there is no counter of this name, or it cannot be opened.
+        MissingExtra: the extra `tokens` is not installed.
+    """
+    from context_engine.adapters.token_counters import open_counter
+    from context_engine.core.context import ApproxTokenCounter, named_counter
+
+    def opened(plain: str) -> TokenCounter:
+        return ApproxTokenCounter() if plain == ApproxTokenCounter.name else open_counter(plain.replace("/", ":", 1))
+
+    return named_counter(name, opened)

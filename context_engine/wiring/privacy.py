@@ -146,6 +146,27 @@ def _by_domain(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator
             continue
 
 
+class PrivacyReport(NamedTuple):
+    """Where personal data is masked; `problem` says why masking fails, which blocks searches of these domains."""
+
+    masking: Masking
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {**self.masking._asdict(), "problem": self.problem}
+
+
+def privacy_report(masking: Masking, mask: Callable[[], ConfiguredMask]) -> PrivacyReport:
+    """Return where personal data is masked, and test the mask if it is used anywhere."""
+    try:
+        if masking.on:
+            mask().opened()
+    except ConfigError as error:
+        return PrivacyReport(masking, str(error))
+    return PrivacyReport(masking)
+
+
 def masking_notices(masked: Masking) -> tuple[Notice, ...]:
     """Return a notice if masked texts of two processes cannot be compared."""
     return (Notice(NoticeCode.PRIVACY_KEY_MISSING, PRIVACY_KEY, _NO_KEY),) if masked.on and masked.key is None else ()

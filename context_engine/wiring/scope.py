@@ -143,6 +143,12 @@ def scope_in_force(
     return scope_threshold(values, [stored.get(spec.adapter) for spec in asked])
 
 
+def scopes_in_force(setup: Setup, data_dir: Path | None, only: str | None = None) -> dict[str, ScopeThreshold]:
+    """Return the scope threshold in force for each domain, or for one."""
+    specs = {name: spec for name, spec in sorted(setup.registry.domains.items()) if only in (None, name)}
+    return {name: scope_in_force(setup, spec, data_dir) for name, spec in specs.items()}
+
+
 def _stored(
     opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, *, by_vector: bool, access: AccessScope | None
 ) -> ScopeCalibration | None:

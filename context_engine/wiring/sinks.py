@@ -11,7 +11,7 @@ from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
-from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import SourceOpener
 from context_engine.wiring.embedded_base import in_embedded_base, open_base
@@ -92,3 +92,27 @@ def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
         if adapter.open_sink is not None and (adapter.repairs or not repairs):
             writable.append(name)
     return writable
+
+
+def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequence[SourceSpec]:
+    """Return the sources of a domain that documents are written to.
+
+    Args:
+        to: the name of an adapter.
+        source_id: only this source; None: all of the adapter.
+
+    Raises:
+        InvalidRequest: the domain has no source of the adapter, or not the named one.
+    """
+    fitting = [source for source in domain.sources if source.adapter == to]
+    if not fitting:
+        others = sink_names(sorted({source.adapter for source in domain.sources}))
+        hint = f"; --to {others[0]} writes to those it has" if others else ""
+        raise InvalidRequest(f"domain {domain.domain!r} has no source with 'adapter: {to}' in its manifest{hint}")
+    if source_id is None:
+        return fitting
+    named = [source for source in fitting if source.id == source_id]
+    if not named:
+        ids = [source.id for source in fitting]
+        raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
+    return named

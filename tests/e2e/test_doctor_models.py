@@ -12,8 +12,8 @@ import respx
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.apps.cli.doctor import checks as doctor_models
-from context_engine.apps.cli.doctor.checks import _tried
+from context_engine.wiring import model_report
+from context_engine.wiring.model_report import _tried
 
 MANIFEST = "version: 1\ndomain: BANK\nsources: [{id: sops, type: bank_sop}]\n"
 OPENAI = {"embedder": "openai", "embedder_options": {"connection": "models", "dimensions": 2, "attempts": 1}}
@@ -120,7 +120,7 @@ def test_a_model_that_hangs_does_not_hang_the_doctor(monkeypatch: pytest.MonkeyP
     import threading
 
     end = threading.Event()
-    monkeypatch.setattr(doctor_models, "MODEL_S", 0.05)
+    monkeypatch.setattr(model_report, "MODEL_S", 0.05)
     try:
         assert _tried(lambda: str(end.wait(30))) == "no answer within 0.05 s"
     finally:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.apps.cli.audit.sample import bounds
+from context_engine.apps.cli.audit.cases import bounds
 from context_engine.audit.formats.checkpoint import parse_note, verify_note
 from context_engine.audit.formats.keys import SigningKey
 from tests.e2e.browser import PHONE, accessibility_problems, file_pages

@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from context_engine.adapters.sources.local import BaseWriter, LocalBase
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.models import Chunk
 
 SOURCES = st.sampled_from(["sop", "web"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, cast
 
 from context_engine.adapters.embedders.prefixes import Prefixes
 from context_engine.core.concurrency.forking import abandon, forget_in_child
@@ -17,8 +17,8 @@ BATCH_SIZE: Final = 64
 R = TypeVar("R")
 
 
-class Encoder(Protocol):
-    """A loaded model; `dimension` is the length of a vector."""
+class TextEncoder(Protocol):
+    """A loaded model that gives a vector per text; `dimension` is its length."""
 
     dimension: int
 
@@ -26,13 +26,17 @@ class Encoder(Protocol):
         """Return one unit vector per text."""
         ...
 
+
+class Encoder(TextEncoder, Protocol):
+    """A loaded model that gives vectors of tokens too."""
+
     def encode_tokens(self, texts: Sequence[str]) -> Sequence[TokenVectors]:
         """Return the tokens of each text with a unit vector each."""
         ...
 
 
-class LocalEmbedder:
-    """Embeds with a model in this process. One thread at a time: the model uses the cores itself.
+class LocalTextEmbedder:
+    """Embeds texts with a model in this process. One thread at a time: the model uses the cores itself.
 
     Args:
         name: returns the model's name, with a mark that distinguishes its weights from others of that name.
@@ -44,14 +48,14 @@ class LocalEmbedder:
     def __init__(
         self,
         name: Callable[[], str],
-        load: Callable[[], Encoder],
+        load: Callable[[], TextEncoder],
         *,
         prefixes: Prefixes = Prefixes(),  # noqa: B008  a tuple
         batch_size: int = BATCH_SIZE,
     ) -> None:
         self._name, self._load, self._prefixes, self._batch_size = name, load, prefixes, batch_size
         self._lock = threading.RLock()
-        self._encoder: Encoder | None = None
+        self._encoder: TextEncoder | None = None
         self._model_id: str | None = None
         forget_in_child(self)
 
@@ -86,12 +90,9 @@ class LocalEmbedder:
         """Return one vector per text; texts of similar length are batched, so that there is little padding."""
         return self._each([self._prefixes.document + text for text in texts], lambda encoder: encoder.encode)
 
-    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
-        """Return the tokens of each text with a vector each, including those of a prefix."""
-        prefix = self._prefixes.query if query else self._prefixes.document
-        return self._each([prefix + text for text in texts], lambda encoder: encoder.encode_tokens)
-
-    def _each(self, texts: Sequence[str], pick: Callable[[Encoder], Callable[[Sequence[str]], Sequence[R]]]) -> list[R]:
+    def _each(
+        self, texts: Sequence[str], pick: Callable[[TextEncoder], Callable[[Sequence[str]], Sequence[R]]]
+    ) -> list[R]:
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         by_place: dict[int, R] = {}
         for start in range(0, len(order), self._batch_size):
@@ -102,7 +103,7 @@ class LocalEmbedder:
             by_place.update(zip(places, vectors, strict=True))
         return [by_place[place] for place in range(len(texts))]
 
-    def _ready(self) -> Encoder:
+    def _ready(self) -> TextEncoder:
         if self._encoder is None:
             self._encoder = self._ours(self._load)
             logger.info("embedding model %s is loaded, dimension %d", self.model_id, self._encoder.dimension)
@@ -116,3 +117,12 @@ class LocalEmbedder:
         except Exception as error:
             logger.debug("embedding model failed", exc_info=error)
             raise EmbedderError(f"the embedding model failed with {type(error).__name__}") from error
+
+
+class LocalEmbedder(LocalTextEmbedder):
+    """The same with an `Encoder`, which gives vectors of tokens too."""
+
+    def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
+        """Return the tokens of each text with a vector each, including those of a prefix."""
+        prefix = self._prefixes.query if query else self._prefixes.document
+        return self._each([prefix + text for text in texts], lambda encoder: cast(Encoder, encoder).encode_tokens)

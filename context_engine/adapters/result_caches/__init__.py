@@ -1,6 +1,5 @@
 """Stores of the cache of answers: in this process, and in Redis for several processes."""
 
-from context_engine.adapters.result_caches.erasable import ErasableCache
-from context_engine.adapters.result_caches.memory import MemoryCache, TieredCache
+from context_engine.adapters.result_caches.memory import ErasableCache, MemoryCache, TieredCache
 
 __all__ = ["ErasableCache", "MemoryCache", "TieredCache"]

@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
 
 
 class App(LazyGroup):
-    """The whole command line; it keeps its exit codes: see `main --help`."""
+    """The whole command line, with the exit codes that its help lists. A command returns its code; None is 0."""
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run the command line; as a program it never returns."""
@@ -149,7 +149,7 @@ class App(LazyGroup):
             error_line("terminated" if terminated else "interrupted")
             ctx.exit(TERMINATED if terminated else INTERRUPTED)
         except click.UsageError as error:
-            if as_json and error.ctx is not None and any("--json" in one.opts for one in error.ctx.command.params):
+            if as_json and error.ctx is not None and any("--json" in param.opts for param in error.ctx.command.params):
                 _write_error("usage", error.format_message())
             raise
         except (click.ClickException, click.Abort, click.exceptions.Exit):
@@ -178,8 +178,8 @@ class App(LazyGroup):
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
     """Let SIGTERM end a command by an exception, so that temporary folders and processes do not outlive it."""
-    alone = threading.current_thread() is threading.main_thread()  # which alone gets signals
-    if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # else whoever runs us has their own way
+    alone = threading.current_thread() is threading.main_thread()  # only this thread gets signals
+    if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # the caller handles it
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)
@@ -213,7 +213,7 @@ def _write_error(code: str, message: str) -> None:
 
 
 def _open_streams() -> None:
-    """Do without stderr where it is closed; without stdout there is nowhere to answer."""
+    """Replace a closed stderr by the null device, and end if stdout is closed."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  it lives as long as the process
     if sys.stdout is None:
@@ -244,7 +244,7 @@ def _debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 
 def _discard_stdout() -> None:
-    """Nobody reads stdout any more: let the rest go nowhere, so that closing it at exit is quiet."""
+    """Send the rest of stdout to the null device, because nobody reads it any more; closing it then raises nothing."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.console import note, outcome, publish
 from context_engine.apps.cli.context import ConfigLocation, os_user, require_operator, with_location
+from context_engine.apps.cli.options import OLD_FILE, PLACE, with_json
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.core.engine import SystemClock
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.service.backup.archive import Manifest
     from context_engine.service.backup.restoring import RestoredBackup
     from context_engine.wiring.setup import Setup
 
-SCHEMA_VERSION: Final = 1
 _PARTS: Final = ("base", "ledger", "tokens", "judgements")
-_FILE: Final = click.Path(path_type=Path)
 
 BACKUP: Final = """\b
 Examples:
@@ -30,8 +29,8 @@ Examples:
 
 
 @click.command(epilog=BACKUP)
-@click.argument("target", metavar="FILE_OR_DIR", type=_FILE)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.argument("target", metavar="FILE_OR_DIR", type=PLACE)
+@with_json
 @with_location
 def backup(location: ConfigLocation, target: Path, as_json: bool) -> None:
     """Write the base, the ledger, the tokens, the judgements and the configuration to one archive.
@@ -49,9 +48,7 @@ def backup(location: ConfigLocation, target: Path, as_json: bool) -> None:
         made = take_backup(setup, setup.data_dir(location.data_dir), target, clock=SystemClock(), progress=progress)
     size = made.path.stat().st_size
     if as_json:
-        print_json(
-            {"schema_version": SCHEMA_VERSION, "archive": str(made.path), "bytes": size, **_facts(made.manifest)}
-        )
+        publish({"archive": str(made.path), "bytes": size, **_facts(made.manifest)})
         return
     outcome("backed up", f"{made.path}, {size / 1e6:.1f} MB: {_contents(made.manifest)}")
     for left_out in made.manifest.left_out:
@@ -68,7 +65,7 @@ Examples:
 
 
 @click.command(epilog=RESTORE)
-@click.argument("archive", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("archive", metavar="FILE", type=OLD_FILE)
 @click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Restore this part alone; may be repeated.")
 @click.option("--replace", is_flag=True, help="Move what is in place aside, under a name with the time.")
 @click.option("--dry-run", is_flag=True, help="Do all the checks, and put nothing in place.")
@@ -78,8 +75,8 @@ Examples:
     metavar="LEDGER",
     help="Repeat the erasures of a newer ledger: its file, its DSN, or its export in jsonl; may be repeated.",
 )
-@click.option("--config-to", type=_FILE, metavar="DIR", help="Write the configuration alone, to a new folder.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--config-to", type=PLACE, metavar="DIR", help="Write the configuration alone, to a new folder.")
+@with_json
 @with_location
 def restore(
     location: ConfigLocation,
@@ -111,7 +108,7 @@ def restore(
         data_dir = setup.data_dir(location.data_dir)
         restored = restore_parts(setup, data_dir, archive, wanted, clock=SystemClock(), progress=progress)
     if as_json:
-        print_json(_published(archive, restored, dry_run=dry_run))
+        publish(_published(archive, restored, dry_run=dry_run))
     else:
         _report(restored, dry_run=dry_run)
     for sentence in restored.notes:
@@ -119,14 +116,12 @@ def restore(
 
 
 def _setup(location: ConfigLocation) -> Setup:
-    """Return the configuration; operators alone go on.
+    """Return the configuration, for an operator only.
 
     Raises:
         InvalidRequest: the user is no operator.
     """
-    from context_engine.wiring.setup import load_setup
-
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     require_operator(setup.config.principals)
     return setup
 
@@ -137,7 +132,7 @@ def _restore_configuration(archive: Path, target: Path, as_json: bool) -> None:
     with progress_bar("Reading the backup …") as progress:
         files = [str(file) for file in restore_configuration(archive, target, progress=progress)]
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "archive": str(archive), "configuration": files})
+        publish({"archive": str(archive), "configuration": files})
     else:
         outcome("restored", f"{counted(len(files), 'file')} of the configuration in {target}")
         note("Set its variables and secret files, then restore the rest with --config-dir.")
@@ -169,7 +164,6 @@ def _report(restored: RestoredBackup, *, dry_run: bool) -> None:
 
 def _published(archive: Path, restored: RestoredBackup, *, dry_run: bool) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
         "archive": str(archive),
         "dry_run": dry_run,
         **_facts(restored.manifest),

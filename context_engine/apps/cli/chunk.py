@@ -9,17 +9,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_line, publish, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
 from context_engine.apps.web.snippet import readable
 from context_engine.core.models import Chunk, DocumentRule
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from context_engine.ingest.loaded_document import Skipped
     from context_engine.wiring.setup import Setup
 
-SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
 _FIRST_WORDS: Final = 2_000  # characters of a chunk, enough for one line of readable words
 _OTHER_COLUMNS: Final = 44  # width of the table without the words
@@ -59,7 +55,7 @@ class _CutDocument(NamedTuple):
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object, with the chunks as they would be stored.")
 @with_location
-def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **options: str | None) -> None:
+def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **options: str | None) -> int:
     """Show how FILE is cut into chunks; nothing is stored.
 
     Without --doc-type, --profile or a type of its own a file is cut by its structure: by sections if it has headings,
@@ -69,17 +65,16 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     """
     from context_engine.adapters.token_counters import open_counter
     from context_engine.ingest.files import shown_name
-    from context_engine.wiring.setup import load_setup
 
     file = _checked_file(path)
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     counter = open_counter(options["counter"] or setup.resolver.base().values.token_counter, env=setup.env)
     rule = _rule(setup, options["doc_type"], options["profile"])
     documents, skipped, more = _cut(file, setup, counter, rule, limit)
     if as_json:
-        print_json(_as_dict(shown_name(path), counter, documents, skipped, more=more))
+        publish(_as_dict(shown_name(path), counter, documents, skipped, more=more))
     else:
-        _print(out(), documents)
+        _print(documents)
     for skip in skipped:
         note(
             f"could not be read: {skip}" if skip.error else f"no passage: {skip}", style="red" if skip.error else "dim"
@@ -87,7 +82,7 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     if more:
         note(f"Only the first {counted(limit, 'document')} of the file; --limit 0 cuts all.")
     unread = DEGRADED if any(skip.error for skip in skipped) else 0
-    click.get_current_context().exit(FAILURE if skipped and not documents else unread)
+    return FAILURE if skipped and not documents else unread
 
 
 def _checked_file(path: str) -> Path:
@@ -157,7 +152,6 @@ def _as_dict(
         for document, chunks in documents
     ]
     return {
-        "schema_version": SCHEMA_VERSION,
         "file": path,
         "counter": counter.name,
         "documents": published,
@@ -166,30 +160,30 @@ def _as_dict(
     }
 
 
-def _print(console: Console, documents: Sequence[_CutDocument]) -> None:
+def _print(documents: Sequence[_CutDocument]) -> None:
     for number, (document, chunks) in enumerate(documents):
         if number:
-            console.print()
-        _print_document(console, document, chunks)
+            print_line()
+        _print_document(document, chunks)
     if len(documents) > 1:
-        console.print()
+        print_line()
         total = sum(len(chunks) for _, chunks in documents)
-        show(console, Text(f"{counted(len(documents), 'document')}, {counted(total, 'chunk')}", "bold"))
+        print_line(f"{counted(len(documents), 'document')}, {counted(total, 'chunk')}", "bold")
 
 
-def _print_document(console: Console, document: PreparedDocument, chunks: Sequence[Chunk]) -> None:
+def _print_document(document: PreparedDocument, chunks: Sequence[Chunk]) -> None:
     strategy, structure = document.strategy, document.structure
-    show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
+    print_line(f"{document.base.title} ({document.document_id})", "bold")
     method = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
     reason = f"{structure.reason} ({method})" if structure else f"{document.base.doc_type}: {method}"
-    show(console, Text(clean(reason), "dim"))
-    show(console, _table(chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
+    print_line(reason, "dim")
+    print_line(_table(chunks, max(_LEAST_WORDS, out().width - _OTHER_COLUMNS)))
     tokens = sorted(chunk.metadata["token_count"] for chunk in chunks)
     if tokens:
         spread = f"{tokens[0]} to {tokens[-1]}, median {median(tokens):.0f}"
-        show(console, Text(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})"))
+        print_line(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})")
     for warning in document.warnings:
-        show(console, Text(f"warning: {clean(warning)}", "yellow"))
+        print_line(f"warning: {warning}", "yellow")
 
 
 def _table(chunks: Sequence[Chunk], width: int) -> Table:

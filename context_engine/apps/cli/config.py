@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import note, out, print_json, show, table
+from context_engine.apps.cli.console import note, out, print_json, print_line, print_table, styled, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
 from context_engine.apps.cli.doctor.checks import audit_summary
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError
 from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
-    from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
     from context_engine.wiring.report import ShownSetting
     from context_engine.wiring.setup import Setup
@@ -54,58 +54,58 @@ def config() -> None:
 
 @config.command("show", epilog="\b\nExamples:\n  context-engine config show\n  context-engine config show --domain NPA")
 @click.option("--domain", "-d", metavar="NAME", help="With this domain's own settings.")
-@click.option("--persona", metavar="NAME", help="With this persona's.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--persona", metavar="NAME", help="With this persona's settings.")
+@with_json
 @with_location
 def show_command(location: ConfigLocation, domain: str | None, persona: str | None, as_json: bool) -> None:
     """Show every setting in force, its origin, and where the configuration was found."""
     from context_engine.wiring.audit_report import audit_in_force
     from context_engine.wiring.report import show as settings_in_force
-    from context_engine.wiring.setup import load_setup
+    from context_engine.wiring.scope import scopes_in_force
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     paths = setup.config.paths
     data = _data_dir(setup, location)
     shown = settings_in_force(setup, domain=domain, persona=persona, data_dir=data)
-    scope = {} if domain else _scope_of_domains(setup, data)
+    calibrated = {} if domain else scopes_in_force(setup, data)
+    scope = {name: threshold for name, threshold in calibrated.items() if threshold.origin}
     audit = audit_in_force(setup, data)
+    connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
     if as_json:
-        settings = {one.key: {"value": one.value, "origin": one.origin, "default": one.default} for one in shown}
-        found = {
-            "origin": paths.origin,
-            "config_dir": _text(paths.config_dir),
-            "manifest_dir": _text(paths.manifest_dir),
-            "data_dir": _text(data),
+        found = {"config_dir": paths.config_dir, "manifest_dir": paths.manifest_dir, "data_dir": data}
+        published = {
+            "found": {"origin": paths.origin, **{key: folder and str(folder) for key, folder in found.items()}},
+            "settings": {
+                each.key: {key: getattr(each, key) for key in ("value", "origin", "default")} for each in shown
+            },
+            **({"scope": {name: threshold._asdict() for name, threshold in scope.items()}} if scope else {}),
+            "connections": connections,
+            "access": access_in_force(setup),
+            "audit": audit.to_dict(),
         }
-        connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
-        shown_scope = {"scope": {name: one._asdict() for name, one in scope.items()}} if scope else {}
-        whole = {"found": found, "settings": settings, **shown_scope, "connections": connections}
-        whole["access"] = access_in_force(setup)
-        whole["audit"] = audit.to_dict()
-        print_json(json.dumps(whole, default=str))
+        print_json(json.dumps(published, default=str))
         return
-    console = out()
-    show(console, _where(paths))
+    print_line(_where(paths))
     if data:
-        show(console, Text("data: ", "dim").append(clean(str(data)), ""))
-    show(console, Text("access: ", "dim").append(clean(_access(setup)), ""))
-    show(console, Text("audit: ", "dim").append(clean(audit_summary(audit)), ""))
-    console.print()
-    show(console, _settings(shown, console.width))
+        print_line(styled(("data: ", "dim"), str(data)))
+    print_line(styled(("access: ", "dim"), _access(setup)))
+    print_line(styled(("audit: ", "dim"), audit_summary(audit)))
+    print_line()
+    print_line(_settings(shown, out().width))
     if scope:
-        console.print()
-        show(console, Text("scope_threshold auto is", "bold"))
-        show(console, _pairs({name: f"{one.value:.2f} ({one.origin})" for name, one in scope.items()}))
-    for name in setup.config.connections.names:
-        console.print()
-        show(console, Text(f"connection {name}", "bold"))
-        show(console, _pairs(setup.config.connections.shown(name)))
+        print_line()
+        print_line("scope_threshold auto is", "bold")
+        _print_pairs({name: f"{threshold.value:.2f} ({threshold.origin})" for name, threshold in scope.items()})
+    for name, values in connections.items():
+        print_line()
+        print_line(f"connection {name}", "bold")
+        _print_pairs(values)
 
 
 @config.command("check", epilog="\b\nExample:\n  context-engine config check --stage prod && deploy")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def check_command(location: ConfigLocation, as_json: bool) -> None:
+def check_command(location: ConfigLocation, as_json: bool) -> int:
     """Read everything and name all that is wrong; exit code 2 if anything is."""
     from context_engine.settings import find_config
     from context_engine.wiring.check import check
@@ -118,58 +118,45 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
         facts = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
         print_json({**facts, "problems": problems, "warnings": warnings})
     else:
-        console = out()
-        show(console, _where(paths))
+        print_line(_where(paths))
         for file in report.files:
             bad = any(problem.file == file for problem in report.problems)
-            show(console, Text("  ✗ " if bad else "  ✓ ", "red" if bad else "green").append(clean(file), ""))
+            print_line(styled(("  ✗ " if bad else "  ✓ ", "red" if bad else "green"), file))
         for notice in report.notices:
-            show(console, Text(f"warning: {clean(notice.message)}", "yellow"))
+            print_line(f"warning: {notice.message}", "yellow")
         for problem in report.problems:
-            show(console, Text(f"error: {clean(str(problem))}", "red"))
+            print_line(f"error: {problem}", "red")
         count = len(report.domains)
         can = f"{counted(count, 'domain')} can be searched: {', '.join(report.domains)}"
-        show(console, Text(can if count else "no domain can be searched", "green" if report.ok and count else ""))
+        print_line(can if count else "no domain can be searched", "green" if report.ok and count else "")
         if report.unusable:
-            show(console, Text(f"cannot be searched: {', '.join(report.unusable)}", "red"))
-    click.get_current_context().exit(0 if report.ok else USAGE)
+            print_line(f"cannot be searched: {', '.join(report.unusable)}", "red")
+    return 0 if report.ok else USAGE
 
 
 @config.command("personas", epilog="\b\nExample:\n  context-engine config personas")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def personas_command(location: ConfigLocation, as_json: bool) -> None:
     """List the personas that a search can name, with the settings of each."""
-    from context_engine.wiring.setup import load_setup
-
-    personas = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
+    personas = dict(sorted(location.load().config.personas.items()))
+    settings = {name: {key: value for key, (value, _) in persona.layer.items()} for name, persona in personas.items()}
     if as_json:
         rows = {
-            name: {
-                "description": persona.description,
-                "settings": {key: value for key, (value, _) in persona.layer.items()},
-            }
-            for name, persona in sorted(personas.items())
+            name: {"description": persona.description, "settings": settings[name]} for name, persona in personas.items()
         }
         print_json({"personas": rows})
         return
-    console = out()
-    for name, persona in sorted(personas.items()):
-        show(
-            console,
-            Text(clean(name), "bold").append(f"  {clean(persona.description)}" if persona.description else "", ""),
-        )
-        show(
-            console,
-            Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in persona.layer.items()), "dim"),
-        )
+    for name, persona in personas.items():
+        print_line(styled((name, "bold"), f"  {persona.description}" if persona.description else ""))
+        print_line("  " + ", ".join(f"{key} {_value(value)}" for key, value in settings[name].items()), "dim")
     if not personas:
-        show(console, Text("config/personas.json names no persona."))
+        print_line("config/personas.json names no persona.")
 
 
 @config.command("diff", epilog="\b\nExamples:\n  context-engine config diff\n  context-engine config diff uat prod")
 @click.argument("stages", nargs=-1, metavar="[STAGE [STAGE]]")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: bool) -> None:
     """Show which settings differ from the defaults; with stages, what differs between them.
@@ -183,11 +170,10 @@ def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: boo
     if as_json:
         print_json([dict(zip(names, row)) for row in rows])
         return
-    console = out()
     if not rows:
-        show(console, Text("No difference."))
+        print_line("No difference.")
         return
-    show(console, table(names, (map(_value, row) for row in rows)))
+    print_table(names, (map(_value, row) for row in rows))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine init my-bank && cd my-bank && context-engine config check")
@@ -200,7 +186,7 @@ def init(folder: str) -> None:
     from context_engine.settings.scaffold import write_scaffold
 
     for path in write_scaffold(Path(folder)):
-        show(out(), Text(str(path)))
+        print_line(str(path))
     note("Next:", style="bold")
     note(f"  cd {folder}")
     note("  context-engine config check")
@@ -225,9 +211,8 @@ def _stage_rows(location: ConfigLocation, stages: tuple[str, ...]) -> list[tuple
 def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
     from context_engine.wiring.report import changed
     from context_engine.wiring.report import show as settings_in_force
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     return [
         (setting.key, setting.default, setting.value, setting.origin) for setting in changed(settings_in_force(setup))
     ]
@@ -250,14 +235,6 @@ def _where(paths: ConfigPaths) -> Text:
     if not folders:
         return Text("No configuration found: built-in values, no domain. 'context-engine init DIR' writes a first one.")
     return Text(f"{paths.origin}: ", "dim").append(clean(" and ".join(folders)), "")
-
-
-def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThreshold]:
-    """Return the scope threshold of each domain that leaves it to calibration."""
-    from context_engine.wiring.scope import scope_in_force
-
-    thresholds = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
-    return {name: threshold for name, threshold in thresholds.items() if threshold.origin}
 
 
 def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
@@ -290,16 +267,12 @@ def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
     return table(("setting", "value", "origin", "meaning")[:columns], rows)
 
 
-def _pairs(values: dict[str, Any]) -> Table:
+def _print_pairs(values: Mapping[str, Any]) -> None:
     rows = ((key, _value(value)) for key, value in values.items())
-    return table(("", ""), rows, indented=True, header=False)
+    print_table(("", ""), rows, indented=True, header=False)
 
 
 def _value(value: Any) -> str:
     if value is None:
         return "–"
     return clean(value) if isinstance(value, str) else clean(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

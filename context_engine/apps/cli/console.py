@@ -6,7 +6,8 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -61,6 +62,11 @@ def print_json(value: object) -> None:
     print_json_line(text)
 
 
+def publish(facts: Mapping[str, object], *, version: int = 1) -> None:
+    """Write the JSON object of a command to stdout, the version of its schema first."""
+    print_json({"schema_version": version, **facts})
+
+
 def print_json_line(text: str) -> None:
     """Write one line of JSON to stdout, escaped if stdout cannot carry UTF-8."""
     text = encodable(hide(text), backslash="\\\\")
@@ -86,6 +92,33 @@ def show(console: Console, part: RenderableType) -> None:
         with console.capture() as captured:
             console.print(part)
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return parts as one text.
+
+    Args:
+        parts: words that are cleaned, alone or with their style.
+    """
+    from rich.text import Text
+
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((clean(words), style) for words, style in pairs))
+
+
+def print_line(part: RenderableType = "", style: str = "") -> None:
+    """Write a line to stdout.
+
+    Args:
+        part: words that are cleaned, or a text or a table as it is.
+        style: of words.
+    """
+    show(out(), styled((part, style)) if isinstance(part, str) else part)
+
+
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[object]], **looks: bool) -> None:
+    """Write a table to stdout; the arguments are those of `table`."""
+    show(out(), table(columns, rows, **looks))
 
 
 def table(
@@ -134,18 +167,56 @@ def write_text(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
-def written(path: Path, text: str) -> None:
-    """Write a text to a file and note its path.
+def written(path: Path, content: str | bytes) -> None:
+    """Write a file, a text in UTF-8, and note its path.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    note(f"written: {path}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write a file into an error that names it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    try:
+        yield
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
+
+
+def read_file(path: Path, option: str | None = None) -> bytes:
+    """Return the content of a file.
+
+    Args:
+        option: the option that names it, for the error.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path), key=option) from None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, its line ends as they are.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return read_file(path).decode()
+    except UnicodeDecodeError:
+        raise ConfigError("is no text in UTF-8", file=str(path)) from None
 
 
 def _escaped(char: str) -> str:
@@ -166,22 +237,22 @@ def _console(stream: TextIO) -> Console:
 
 
 def _plain() -> bool:
-    """Whether no escape code is wanted, of colour or any other."""
+    """Whether the terminal wants no escape codes, for colour or anything else."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
-def _in_its_words(error: UnicodeError) -> tuple[str, int]:
+def _nearest_characters(error: UnicodeError) -> tuple[str, int]:
     """Replace our signs by the nearest ASCII signs, and other characters that cannot be encoded by "?"."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(char, "?") for char in error.object[error.start : error.end]), error.end
 
 
-codecs.register_error("context-engine", _in_its_words)
+codecs.register_error("context-engine", _nearest_characters)
 
 
 def _forgiving(stream: TextIO) -> None:
-    """Let a stream that is not UTF-8 show something near instead of failing."""
+    """Let a stream show the nearest character that it can encode, instead of failing."""
     reconfigure: Any = getattr(stream, "reconfigure", None)
     if reconfigure is not None and stream.errors in ("strict", "surrogateescape"):
         reconfigure(errors="context-engine")

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
+from context_engine.apps.cli.options import F, gathered
 from context_engine.core.models import AccessScope
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import InvalidRequest
@@ -36,7 +37,7 @@ def os_user() -> str:
     It is the calling user, even if the program runs with the rights of another user.
     """
     if sys.platform == "win32":
-        return os.getlogin()  # there it is who runs the process; elsewhere it would be who sits at the terminal
+        return os.getlogin()  # the user of the process here; elsewhere it is the user of the terminal
     import pwd
 
     number = os.getuid()
@@ -101,6 +102,16 @@ class ConfigLocation:
     stage: str | None
     acting_as: str | None = None
 
+    def load(self) -> Setup:
+        """Return the configuration as it stands, without the demo bank.
+
+        Raises:
+            ConfigError: it cannot be used.
+        """
+        from context_engine.wiring.setup import load_setup
+
+        return load_setup(config_dir=self.config_dir, stage=self.stage)
+
 
 @dataclass(frozen=True, slots=True)
 class CliContext:
@@ -112,6 +123,7 @@ class CliContext:
         principal: the principal who runs the command.
         known: the configuration with the domains and sources that the principal may know; for an operator's command,
             all of them.
+        domain: the domain of a command for one domain; "" for other commands.
     """
 
     setup: Setup
@@ -119,6 +131,7 @@ class CliContext:
     demo: bool
     principal: Principal
     known: Setup
+    domain: str = ""
 
     @property
     def registry(self) -> LoadedRegistry:
@@ -128,8 +141,8 @@ class CliContext:
     @property
     def scope(self) -> AccessScope | None:
         """The chunks that the principal may read in these sources; None: all."""
-        domains = self.registry.domains.values()
-        return next((self.setup.access.decide(self.principal, one).scope for one in domains), AccessScope())
+        decisions = (self.setup.access.decide(self.principal, spec) for spec in self.registry.domains.values())
+        return next((decision.scope for decision in decisions), AccessScope())
 
     @property
     def base(self) -> Path:
@@ -157,20 +170,14 @@ def with_location(command: F) -> F:
         location = ConfigLocation(options.pop("config_dir"), options.pop("data_dir"), options.pop("stage"), acting_as)
         return command(location=location, **options)
 
-    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
-    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
-    options = (
-        click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/."),
-        click.option(
-            "--data-dir",
-            metavar="DIR",
-            help="Folder of the embedded base; else one for each configuration.",
-        ),
-        click.option("--stage", metavar="NAME", help="Overlay of connections and dataset ids, e.g. uat."),
-    )
-    for option in reversed(options):
-        gather = option(gather)
-    return with_debug(gather)  # type: ignore[return-value]
+    return with_debug(gathered(command, gather, *_LOCATION))  # type: ignore[no-any-return]
+
+
+_LOCATION: Final = (
+    click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/."),
+    click.option("--data-dir", metavar="DIR", help="Folder of the embedded base; else one for each configuration."),
+    click.option("--stage", metavar="NAME", help="Overlay of connections and dataset ids, e.g. uat."),
+)
 
 
 def open_context(
@@ -200,14 +207,13 @@ def open_context(
 
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     if paths.manifests() or paths.origin in _NAMED:
-        setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+        setup = location.load()
         data_dir = setup.data_dir(location.data_dir)
         principal = acting_principal(setup.config.principals, location.acting_as)
         known = setup if operator else replace(setup, registry=setup.visible(principal))
         _warn((*setup.config.notices, *known.orphaned(data_dir)))
-        if one_domain:
-            only_domain(known.registry, domain)
-        return CliContext(setup, data_dir, demo=False, principal=principal, known=known)
+        name = only_domain(known.registry, domain) if one_domain else ""
+        return CliContext(setup, data_dir, demo=False, principal=principal, known=known, domain=name)
     from context_engine import demo
     from context_engine.settings import find_data_dir
 
@@ -215,8 +221,7 @@ def open_context(
     principal = acting_principal(setup.config.principals, location.acting_as)
     _warn(setup.config.notices)
     note(DEMO_NOTE)
-    if one_domain:
-        only_domain(setup.registry, domain)
+    name = only_domain(setup.registry, domain) if one_domain else ""
     searchable = domain is None or domain in setup.registry.names  # the engine refuses another, and records that
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
     data_dir = demo.data_dir(folder)
@@ -225,7 +230,18 @@ def open_context(
 
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
             demo.ensure_base(folder, setup.registry, progress)
-    return CliContext(setup, data_dir, demo=True, principal=principal, known=setup)
+    return CliContext(setup, data_dir, demo=True, principal=principal, known=setup, domain=name)
+
+
+def operator_context(location: ConfigLocation) -> CliContext:
+    """Load the configuration for a command that only an operator may run; the demo's base is not built.
+
+    Raises:
+        InvalidRequest: the user is no operator.
+    """
+    context = open_context(location, build_demo=False, operator=True)
+    require_operator(context.setup.config.principals)
+    return context
 
 
 def _warn(notices: Iterable[Notice]) -> None:
@@ -233,7 +249,12 @@ def _warn(notices: Iterable[Notice]) -> None:
         note(f"warning: {notice.message}", style="yellow")
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+def note_unwritten() -> None:
+    """Close the writers of the record of searches, and note what they could not write."""
+    from context_engine.wiring.audit_writers import close_writers
+
+    for sentence in close_writers():
+        note(f"warning: {sentence}", style="yellow")
 
 
 def with_domain(help: str) -> Callable[[F], F]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +14,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, print_json, show, table, write_text
+from context_engine.apps.cli.console import note, print_json, print_line, table, write_text
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     invoke_without_command=True,
     epilog="\b\nExamples:\n  context-engine domains\n  context-engine domains --json | jq '.domains[].domain'",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_acting
 @with_location
 def domains(location: ConfigLocation, as_json: bool) -> None:
@@ -35,28 +38,27 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     if click.get_current_context().invoked_subcommand is not None:
         return
     context = open_context(location)
-    held = _held(context)
+    stored = _stored(context)
     if as_json:
-        print_json(_published(context, held))
+        print_json(_published(context, stored))
         return
-    console = out()
     registry = context.registry
     longest = max((len(source.id) for domain in registry.domains.values() for source in domain.sources), default=0)
     for problem in registry.unread:
-        show(console, Text(f"cannot be read: {clean(str(problem))}", "red"))
+        print_line(f"cannot be read: {problem}", "red")
     if not registry.names and not registry.unread:
-        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+        print_line("No domain is registered. Write one with 'context-engine init DIR'.")
     for number, name in enumerate(registry.names):
         if number:
-            console.print()
+            print_line()
         if name in registry.broken:
-            show(console, _title(name, ""))
+            print_line(_title(name, ""))
             for problem in registry.broken[name].each:
-                show(console, Text(f"  cannot be used: {clean(str(problem))}", "red"))
+                print_line(f"  cannot be used: {problem}", "red")
         else:
             domain = registry.domain(name)
-            show(console, _title(name, domain.title))
-            show(console, _sources(domain, held, longest))
+            print_line(_title(name, domain.title))
+            print_line(_sources(domain, stored, longest))
     note(f"knowledge base: {context.base}")
 
 
@@ -64,10 +66,10 @@ def _title(name: str, title: str) -> Text:
     return Text(name, "bold").append(f"  {clean(title)}", "")
 
 
-def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
+def _sources(domain: DomainSpec, stored: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
     rows = []
     for source in domain.sources:
-        counts = _counts(source, held)
+        counts = _counts(source, stored)
         numbers = [Text("–", "dim") if count is None else Text(str(count)) for count in counts]
         title = Text(clean(source.title), "dim")
         rows.append((source.id, tier_text(source.tier), source.adapter, *numbers, title))
@@ -77,7 +79,7 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
     return made
 
 
-def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
+def _stored(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
     """Return the documents and chunks that the user may read, by source; None if there is no base."""
     from context_engine.wiring.embedded_base import base_as_it_is
 
@@ -85,16 +87,16 @@ def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
         return opened.held(context.scope) if opened.exists() else None
 
 
-def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
+def _counts(source: SourceSpec, stored: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
     """Return the numbers of documents and chunks of a source; unknown if another system holds them."""
     from context_engine.wiring.embedded_base import in_embedded_base
 
-    if held is None or not in_embedded_base(source):
+    if stored is None or not in_embedded_base(source):
         return None, None
-    return held.get(source.id, (0, 0))
+    return stored.get(source.id, (0, 0))
 
 
-def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+def _published(context: CliContext, stored: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
     registry = context.registry
     rows: list[dict[str, Any]] = []
     for name in registry.names:
@@ -107,15 +109,15 @@ def _published(context: CliContext, held: Mapping[str, tuple[int, int]] | None) 
                 "domain": name,
                 "title": domain.title,
                 "problem": None,
-                "sources": [_published_source(source, held) for source in domain.sources],
+                "sources": [_published_source(source, stored) for source in domain.sources],
             }
         )
     unread = [str(problem) for problem in registry.unread]
     return {"domains": rows, "problems": unread, "base": str(context.base), "demo": context.demo}
 
 
-def _published_source(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
-    documents, chunks = _counts(source, held)
+def _published_source(source: SourceSpec, stored: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
+    documents, chunks = _counts(source, stored)
     return {
         "id": source.id,
         "title": source.title,
@@ -155,19 +157,13 @@ def import_datasets(location: ConfigLocation, connection: str, domain: str, outp
 
 
 def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
-    from functools import partial
-
     from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
     from context_engine.core.engine import SystemClock
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     clock = SystemClock()
-    workspace = Workspace(partial(setup.config.connections.get, connection), clock)
-    try:
+    with closing(Workspace(partial(setup.config.connections.get, connection), clock)) as workspace:
         return list_datasets(workspace, clock)
-    finally:
-        workspace.close()
 
 
 def manifest(datasets: Iterable[DatasetInfo], connection: str, domain: str) -> Iterator[str]:

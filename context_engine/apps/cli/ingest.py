@@ -25,10 +25,11 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.ingest_report import keep_report, next_commands, print_report, remember_folder
-from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
+from context_engine.apps.cli.kb.base import print_calibrations
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import DomainSpec, SourceSpec
-from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
     from context_engine.core.protocols import Sink
@@ -111,7 +112,7 @@ class IngestCommand:
 )
 @click.option(
     "--write-ids",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="With --to dify: write the ids of new datasets into this manifest, or into a stage file "
     "(manifests/stages/NAME.yaml).",
@@ -126,7 +127,7 @@ class IngestCommand:
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
 @with_location
-def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool, **options: Any) -> None:
+def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool, **options: Any) -> int:
     """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
 
     Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV are read, and with the
@@ -146,9 +147,9 @@ def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool,
     request = IngestCommand(path=Path(path), domain=domain, location=location, **options)
     if watch:
         _watch(context, request)
-        return
+        return 0
     complete = ingest_once(context, request)
-    click.get_current_context().exit(0 if complete else DEGRADED)
+    return 0 if complete else DEGRADED
 
 
 def ingest_once(context: CliContext, request: IngestCommand) -> bool:
@@ -158,11 +159,11 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
     from context_engine.settings.dataset_ids import with_dataset_ids
     from context_engine.wiring.adapters import load_source_adapter
     from context_engine.wiring.embedded_base import in_embedded_base
-    from context_engine.wiring.sinks import open_sink, sink_names
+    from context_engine.wiring.sinks import open_sink, target_sources
 
     domain = context.setup.registry.domain(request.domain)
     load_source_adapter(request.to)  # an adapter that is not installed is the first problem to report
-    specs = target_sources(request.domain, domain.sources, request.to, request.source_id, sink_names)
+    specs = target_sources(domain, request.to, request.source_id)
     if request.write_ids is not None:
         with_dataset_ids(request.write_ids, {})  # an unusable file is reported before anything is written
     models = context.setup.models(context.data_dir)
@@ -232,34 +233,6 @@ def _write_ids(request: IngestCommand, ids: Mapping[str, str]) -> list[str]:
     return [f"source {source_id}: dataset {dataset_id} is now in {file}" for source_id, dataset_id in ids.items()]
 
 
-def target_sources(
-    domain: str, sources: Sequence[SourceSpec], to: str, source_id: str | None, sinks: Callable[[list[str]], list[str]]
-) -> Sequence[SourceSpec]:
-    """Return the sources of a domain that documents are written to.
-
-    Args:
-        sources: all sources of the domain.
-        to: the name of an adapter.
-        source_id: only this source; None: all of the adapter.
-        sinks: returns the adapters, of those given, that can be written to.
-
-    Raises:
-        InvalidRequest: the domain has no source of the adapter, or not the named one.
-    """
-    fitting = [source for source in sources if source.adapter == to]
-    if not fitting:
-        others = sinks(sorted({source.adapter for source in sources}))
-        hint = f"; --to {others[0]} writes to those it has" if others else ""
-        raise InvalidRequest(f"domain {domain!r} has no source with 'adapter: {to}' in its manifest{hint}")
-    if source_id is None:
-        return fitting
-    named = [source for source in fitting if source.id == source_id]
-    if not named:
-        ids = [source.id for source in fitting]
-        raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
-    return named
-
-
 def noting_once() -> Callable[[str], None]:
     """Return a function that notes that a failed call is retried, once for each problem."""
     noted = set[str]()
@@ -303,6 +276,7 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
         The result of this domain, and all failures.
     """
     from context_engine.core.protocols import Calibratable
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.build import source_opener
     from context_engine.wiring.examine import offered
     from context_engine.wiring.scope import DomainCalibration, calibrate_domains

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
-from context_engine.apps.cli.console import note, out, print_json, show, write_text
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
-from context_engine.errors import ConfigError
+from context_engine.apps.cli.console import note, print_json, print_line, read_file, write_text
+from context_engine.apps.cli.options import with_json
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +76,7 @@ def pack_command(plugin_dir: str, out_dir: str, **options: Any) -> None:
         wheels=target if options["with_wheels"] else None,
         include=options["include"],
         extras=tuple(name for name, wanted in extras.items() if wanted),
-        key=_read(key, "--sign") if key else None,
+        key=read_file(Path(key), "--sign") if key else None,
     )
     try:
         packed = pack(Path(plugin_dir), Path(out_dir), pack_options, env=os.environ)
@@ -92,9 +90,9 @@ def pack_command(plugin_dir: str, out_dir: str, **options: Any) -> None:
 @click.argument("place", default="dify_plugin", metavar="[DIR|FILE.difypkg]")
 @click.option("--sdk-python", metavar="PATH", help="Python 3.12 with Dify's SDK, which then loads the plugin too.")
 @click.option("--marketplace", is_flag=True, help="Apply the rules of Dify's marketplace too.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_debug
-def check_command(place: str, sdk_python: str | None, marketplace: bool, as_json: bool) -> None:
+def check_command(place: str, sdk_python: str | None, marketplace: bool, as_json: bool) -> int:
     """Check a plugin against all of Dify's rules; name file, key and rule of each violation (exit code 2)."""
     from context_engine.apps.packaging import check
     from context_engine.apps.packaging.files import size_line
@@ -107,17 +105,16 @@ def check_command(place: str, sdk_python: str | None, marketplace: bool, as_json
         print_json({"ok": result.ok, "findings": findings, "sdk": run})
     else:
         _print_findings(result.findings)
-        console = out()
-        show(console, Text(f"{counted(len(result.files), 'file')}, {size_line(result.files)}"))
+        print_line(f"{counted(len(result.files), 'file')}, {size_line(result.files)}")
         if result.sdk is None:
-            show(console, Text("load by the SDK: not run (--sdk-python PATH)", "dim"))
+            print_line("load by the SDK: not run (--sdk-python PATH)", "dim")
         elif result.sdk.problem is None:
             tools, endpoints = ", ".join(result.sdk.tools), ", ".join(result.sdk.endpoints) or "none"
             loaded = f"load by the SDK {result.sdk.version}: passed (tools {tools}; endpoints {endpoints})"
-            show(console, Text(loaded, "green"))
+            print_line(loaded, "green")
         if result.ok:
-            show(console, Text("no rule is broken", "green"))
-    click.get_current_context().exit(0 if result.ok else USAGE)
+            print_line("no rule is broken", "green")
+    return 0 if result.ok else USAGE
 
 
 @plugin.command("settings", epilog=_EXAMPLE + "context-engine plugin settings --stage prod --base64")
@@ -149,20 +146,19 @@ def verify_command(package: str, key: str) -> None:
     from context_engine.apps.packaging.sign import BadSignature, verify
 
     try:
-        signed = verify(_read(package, "FILE"), _read(key, "--key"))
+        signed = verify(read_file(Path(package), "FILE"), read_file(Path(key), "--key"))
     except BadSignature as error:
-        show(out(), Text(f"not verified: {error}", "red"))
+        print_line(f"not verified: {error}", "red")
         click.get_current_context().exit(FAILURE)
-    show(out(), Text(f"verified: signed {signed:%Y-%m-%d %H:%M:%S} UTC", "green"))
+    print_line(f"verified: signed {signed:%Y-%m-%d %H:%M:%S} UTC", "green")
 
 
 def _print_packed(packed: Packed) -> None:
     from context_engine.apps.packaging.files import size_line
 
-    console = out()
-    show(console, Text(clean(str(packed.path)), "bold"))
-    show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
-    show(console, Text(packed.identifier, "dim"))
+    print_line(str(packed.path), "bold")
+    print_line(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}")
+    print_line(packed.identifier, "dim")
     for notice in packed.notices:
         note(notice.message, style="yellow")
     if not packed.signed:
@@ -170,13 +166,5 @@ def _print_packed(packed: Packed) -> None:
 
 
 def _print_findings(findings: Iterable[PluginFinding]) -> None:
-    console = out()
     for finding in findings:
-        show(console, Text(clean(str(finding)), "red"))
-
-
-def _read(path: str, option: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=path, key=option) from None
+        print_line(str(finding), "red")

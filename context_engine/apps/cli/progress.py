@@ -6,13 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
-
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.apps.cli.console import note, progress_console
 from context_engine.apps.web.inert import clean
+
+if TYPE_CHECKING:  # only a terminal needs rich's bars
+    from rich.console import Console
+    from rich.progress import Progress, Task
+    from rich.text import Text
 
 _SLOW_S: Final = 2.0
 _TICK_S: Final = 0.25
@@ -36,8 +38,7 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
         with _telling(at):
             yield at.noted(title)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
-    bar = Progress(*columns, TimeElapsedColumn(), _SlowFile(at), console=console, transient=True)
+    bar = _bar(at, console)
     tasks: list[Any] = []
 
     def show(done: int, total: int, name: str) -> None:
@@ -66,6 +67,8 @@ def busy(title: str, *, quiet: bool = False) -> Iterator[None]:
             note(title)
         yield
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     spinner = Progress(*columns, console=console, transient=True)
     spinner.add_task(title, total=None)
@@ -108,17 +111,20 @@ class _At:
         return (name, since) if name and time.monotonic() - since > _SLOW_S else None
 
 
-class _SlowFile(ProgressColumn):
-    """The name of a file that takes long."""
+def _bar(at: _At, console: Console) -> Progress:
+    """Return a bar with the number of files, the time, and the name of a file that takes long."""
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    def __init__(self, at: _At) -> None:
-        super().__init__()
-        self._at = at
+    class SlowFile(ProgressColumn):
+        """The name of a file that takes long, clipped to the width."""
 
-    def render(self, task: Task) -> Text:
-        """Return the name, which the bar clips to its width."""
-        slow = self._at.slow()
-        return Text(clean(slow[0]) if slow else "", "dim", overflow="ellipsis", no_wrap=True)
+        def render(self, task: Task) -> Text:
+            slow = at.slow()
+            return Text(clean(slow[0]) if slow else "", "dim", overflow="ellipsis", no_wrap=True)
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"))
+    return Progress(*columns, TimeElapsedColumn(), SlowFile(), console=console, transient=True)
 
 
 @contextmanager

@@ -16,7 +16,14 @@ import click
 
 from context_engine.apps.cli.app import TERMINATED
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import ConfigLocation, open_context, os_user, with_acting, with_location
+from context_engine.apps.cli.context import (
+    ConfigLocation,
+    note_unwritten,
+    open_context,
+    os_user,
+    with_acting,
+    with_location,
+)
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.errors import MissingExtra
 
@@ -188,7 +195,7 @@ def _announce(deployment: Deployment, address: str, *, no_auth: bool, write_line
 @click.option("--no-browser", is_flag=True, help="Open no browser; only print the address.")
 @with_acting
 @with_location
-def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
+def web(location: ConfigLocation, port: int, no_browser: bool) -> int:
     """Open the pages in a browser: ask and search, documents, review, administration.
 
     The pages are served to this machine until Ctrl-C. The printed address signs in once, as the principal that
@@ -224,13 +231,13 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> None:
         if not no_browser:
             webbrowser.open(link)
 
-    click.get_current_context().exit(run(create_app(service, WebSite(sessions)), service, listening, announce))
+    return run(create_app(service, WebSite(sessions)), service, listening, announce)
 
 
 @click.command(epilog=MCP)
 @with_acting
 @with_location
-def mcp(location: ConfigLocation) -> None:
+def mcp(location: ConfigLocation) -> int:
     """Serve the tools of search, answers and jobs over the Model Context Protocol on stdin and stdout.
 
     Assistants start this program themselves. Every call is made as the principal that access.yaml assigns to the
@@ -243,7 +250,6 @@ def mcp(location: ConfigLocation) -> None:
     from context_engine.apps.mcp.stdio import serve_stdio
     from context_engine.service.callers import Authenticated
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit_writers import close_writers
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     operator = context.setup.config.principals.is_operator(os_user())
@@ -252,6 +258,5 @@ def mcp(location: ConfigLocation) -> None:
         in_order = serve_stdio(deployment, Authenticated(principal=context.principal, operator=operator))
     finally:
         deployment.close()
-        for warning in close_writers():
-            note(f"warning: {warning}", style="yellow")
-    click.get_current_context().exit(0 if in_order else TERMINATED)
+        note_unwritten()
+    return 0 if in_order else TERMINATED

@@ -13,8 +13,8 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
-from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.console import note, print_json, print_line, print_table
+from context_engine.apps.cli.options import Moment, with_json
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
@@ -45,9 +45,9 @@ def tags() -> None:
 @click.option(
     "--at", type=Moment(), metavar="MOMENT", help="Judge freshness at this moment, e.g. 2025-06-30 [default: now]."
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_debug
-def check(file: str, at: datetime | None, as_json: bool) -> None:
+def check(file: str, at: datetime | None, as_json: bool) -> int:
     """Check the tags of a saved answer against its texts, the tiers, the score formula and the time.
 
     FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, a _provenance object or a list of them,
@@ -66,7 +66,7 @@ def check(file: str, at: datetime | None, as_json: bool) -> None:
         _print_table(checked, moment)
     if checked and not reading.settings_known:
         note("The answer does not include its settings: scores were checked with the default weights and boosts.")
-    click.get_current_context().exit(0 if all(chunk.ok for chunk in checked) else NOT_ANSWERED)
+    return 0 if all(chunk.ok for chunk in checked) else NOT_ANSWERED
 
 
 def _content(file: str) -> str:
@@ -122,9 +122,8 @@ def _print_json(checked: Sequence[CheckedText], reading: TagReading, moment: dat
 
 
 def _print_table(checked: Sequence[CheckedText], moment: datetime) -> None:
-    console = out()
     if not checked:
-        show(console, Text("No chunks: nothing to check."))
+        print_line("No chunks: nothing to check.")
         return
     rows = []
     for chunk in checked:
@@ -134,10 +133,10 @@ def _print_table(checked: Sequence[CheckedText], moment: datetime) -> None:
                 style = "red" if finding.state is CheckState.FAILED else "yellow"
                 line.append(f"\n{name}: {clean(finding.message)}", style)
         rows.append((chunk.number, *(_SIGNS[chunk.findings[name].state] for name in CHECKS), line))
-    show(console, table((">#", *(f"^!{name}" for name in CHECKS), "chunk"), rows))
-    console.print()
+    print_table((">#", *(f"^!{name}" for name in CHECKS), "chunk"), rows)
+    print_line()
     failed = sum(not chunk.ok for chunk in checked)
     noted = sum(finding.state is CheckState.NOTED for chunk in checked for finding in chunk.findings.values())
     line = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")
     line.append(f", {noted} to note" if noted else "", "yellow").append(f", at {utc_text(moment)}", "dim")
-    show(console, line)
+    print_line(line)

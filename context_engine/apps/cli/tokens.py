@@ -13,9 +13,9 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import with_debug
-from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
-from context_engine.apps.cli.option_types import TimeSpan
+from context_engine.apps.cli.console import note, print_json, print_line, print_table
+from context_engine.apps.cli.context import ConfigLocation, operator_context, with_location
+from context_engine.apps.cli.options import TimeSpan, with_json
 from context_engine.core.models import API_PRINCIPAL, utc_text
 from context_engine.errors import InvalidRequest, nearest
 
@@ -40,7 +40,7 @@ Examples:
 
 @click.command("token", epilog=ACCESS)
 @click.argument("source", metavar="[-]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_debug
 def access_token(source: str | None, as_json: bool) -> None:
     """Make a token and its hash for access.yaml; with "-", the hash of the token on stdin.
@@ -61,7 +61,12 @@ def access_token(source: str | None, as_json: bool) -> None:
         print_json(json.dumps(values))
         return
     for label, value in values.items():
-        show(out(), Text(f"{label}: ", "dim").append(value, "bold"))
+        _print_secret(label, value)
+
+
+def _print_secret(label: str, value: str) -> None:
+    """Print a token or its hash; as words `print_line` would hide it."""
+    print_line(Text(f"{label}: ", "dim").append(value, "bold"))
 
 
 def _token_from_stdin() -> str:
@@ -84,7 +89,7 @@ def token() -> None:
 @click.argument("name")
 @click.option("--principal", metavar="NAME", default=API_PRINCIPAL.id, show_default=True, help="Who acts with it.")
 @click.option("--expires", type=TimeSpan(), help="When it expires: after a number of days or hours, or at a moment.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def add(
     location: ConfigLocation, name: str, principal: str, expires: timedelta | datetime | None, as_json: bool
@@ -106,7 +111,7 @@ def add(
 
 
 @token.command("list", epilog="\b\nExample:\n  context-engine token list")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def list_tokens(location: ConfigLocation, as_json: bool) -> None:
     """List all tokens, including those that have expired or were revoked."""
@@ -132,7 +137,7 @@ def revoke(location: ConfigLocation, token_id: str) -> None:
     "--expires", type=TimeSpan(), help="When the new token expires [default: as long as the old one was valid]."
 )
 @click.option("--keep", type=TimeSpan(), help="How long the old token stays valid [default: it ends at once].")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def rotate(
     location: ConfigLocation,
@@ -168,8 +173,7 @@ def _with_store(
     """
     from context_engine.settings.token_store import TokenStore
 
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
+    context = operator_context(location)
     if writes and not context.demo:
         context.setup.claim(context.data_dir)
     with closing(TokenStore(context.data_dir)) as store:
@@ -190,7 +194,7 @@ def _show_new(created: NewToken, as_json: bool) -> None:
     if as_json:
         print_json(json.dumps({"id": created.id, "token": created.text}))
         return
-    show(out(), Text("token: ", "dim").append(created.text, "bold"))
+    _print_secret("token", created.text)
     note(f"It is shown only now, and stored as a hash; its id is {created.id}.")
 
 
@@ -200,14 +204,14 @@ def _show_all(tokens: list[StoredToken], setup: Setup, now: datetime, as_json: b
         print_json({"tokens": [{**_as_dict(stored), "state": state} for stored, state in rows]})
         return
     if not tokens:
-        show(out(), Text("There are no tokens. Make one with 'context-engine token add NAME'."))
+        print_line("There are no tokens. Make one with 'context-engine token add NAME'.")
         return
     cells = []
     for stored, state in rows:
         ends = min((end for end in (stored.expires, stored.revoked) if end is not None), default=None)
         dates = (_day(stored.created), _day(ends), _minute(stored.used))
         cells.append((stored.id, stored.name, stored.principal, *dates, Text(state, "" if state == "open" else "dim")))
-    show(out(), table(("id", "name", "principal", "created", "ends", "last used", "state"), cells))
+    print_table(("id", "name", "principal", "created", "ends", "last used", "state"), cells)
 
 
 def _state(stored: StoredToken, setup: Setup, now: datetime) -> str:

@@ -17,6 +17,7 @@ _FLAG_WORDS: Final = {
     "below_threshold": "below the relevance limit",
     "threshold_not_applicable": "threshold not applicable",
     "superseded": "superseded",
+    "linked": "another passage leads to it",
     "injection_suspected": "reads like instructions",
 }
 _SHOWN_AS_AGE: Final = frozenset({"expired", "effective_unknown"})
@@ -27,20 +28,16 @@ def tier_text(tier: int) -> Text:
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
 
 
+def sign(ok: bool) -> Text:
+    """Return a green tick, or a red cross if not `ok`."""
+    return Text("✓", "green") if ok else Text("✗", "bold red")
+
+
 def confidence_text(confidence: Confidence) -> Text:
     """Return a confidence as bar and word, e.g. "▪▪· fair"."""
     filled = _FILLED[confidence]
     bar = Text("▪" * filled, _CONFIDENCE_STYLES[confidence]).append("·" * (len(_FILLED) - filled), "dim")
     return bar.append(f" {confidence}", _CONFIDENCE_STYLES[confidence])
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "source"), counted(2, "source")
-    ('1 source', '2 sources')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ms(milliseconds: float) -> str:

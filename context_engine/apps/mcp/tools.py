@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from context_engine.apps.dify.node_output import inert_values
 from context_engine.apps.mcp.answer import answer
 from context_engine.apps.mcp.answers import CheckedAnswer, DomainsAnswer, FetchAnswer, SearchAnswer
 from context_engine.apps.mcp.arguments import (
@@ -23,15 +25,78 @@ from context_engine.apps.mcp.arguments import (
     read_arguments,
 )
 from context_engine.apps.mcp.domains import domains
-from context_engine.apps.mcp.explain import explain
-from context_engine.apps.mcp.feedback import feedback
 from context_engine.apps.mcp.fetch import fetch
 from context_engine.apps.mcp.jobs import JobAnswer, job_add, job_show, job_start
 from context_engine.apps.mcp.reply import Call, Reply
 from context_engine.apps.mcp.search import search
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.service.contract.explanation import Explanation
-from context_engine.service.contract.feedback import FeedbackKept
+from context_engine.service.contract.feedback import Feedback, FeedbackKept
+from context_engine.service.explaining.explain import explain as explained
+from context_engine.service.explaining.words import explanation_text
+from context_engine.service.judging import keep_feedback
+
+
+def feedback(call: Call, given: FeedbackArguments) -> Reply:
+    """Keep a judgement of one of the caller's answers.
+
+    Raises:
+        InvalidRequest: `id` is none of a result of `search`.
+        ContextEngineError: see `context_engine.service.judging.keep_feedback`.
+    """
+    source_id, chunk_id = (None, None) if given.id is None else _passage(given.id)
+    asked = Feedback(search_id=given.search_id, thumb=given.thumb, source_id=source_id, chunk_id=chunk_id)
+    kept = keep_feedback(call.deployment, call.caller, asked, datetime.now(UTC))
+    return Reply(kept, f"Kept: thumbs {kept.thumb} for the {kept.judged}.")
+
+
+def _passage(result_id: str) -> tuple[str, str]:
+    """Return source and chunk of the id of a result; see `passage_id`."""
+    _, _, rest = result_id.partition("/")
+    source_id, _, chunk_id = rest.partition("/")
+    if not source_id or not chunk_id:
+        raise InvalidRequest("id: copy the id of a result of `search`, or leave it out to judge the whole answer")
+    return source_id, chunk_id
+
+
+_FEWER: Final = (20, 8, 3, 0)
+"""Most entries of each list, if the full explanation is too long for a model."""
+
+
+def explain(call: Call, asked: ExplainArguments) -> Reply:
+    """Explain one of the caller's answers, or for an operator any recorded answer.
+
+    Raises:
+        RecordNotFound: the answer is unknown, or belongs to another caller; the two are deliberately
+            indistinguishable.
+        ContextEngineError: see `context_engine.service.explaining.explain`.
+    """
+    full = explained(call.deployment, call.caller, asked.search_id)
+    explanation = Explanation.model_validate(inert_values(full.model_dump(mode="json")))
+    reply = Reply(explanation, explanation_text(explanation))
+    for most in _FEWER:
+        if reply.fits:
+            break
+        less = _shortened(explanation, most)
+        reply = Reply(less, explanation_text(less))
+    return reply
+
+
+def _shortened(explanation: Explanation, most: int) -> Explanation:
+    """Return the explanation with only the first entries of each list and without the steps of chunks."""
+    compared = explanation.comparison
+    if compared is not None:
+        changes = {
+            name: tuple(
+                change.model_copy(update={"steps": (), "because": ()}) for change in getattr(compared, name)[:most]
+            )
+            for name in ("moved", "entered", "left")
+        }
+        compared = compared.model_copy(update={**changes, "same": compared.same[:most]})
+    lists = ("sources", "shown", "not_shown", "swaps", "settings", "notices", "missing")
+    cut = {name: getattr(explanation, name)[:most] for name in lists}
+    return explanation.model_copy(update={**cut, "comparison": compared})
+
 
 INSTRUCTIONS: Final = (
     "Searches the knowledge of a bank: procedures, policies, regulations, standards. Call `search` before answering a "

@@ -18,7 +18,7 @@ from context_engine.apps.server import mcp, metrics, quality
 from context_engine.apps.server.gate import Gate, Pages, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
-from context_engine.apps.server.routes import answers, dify, feedback, health, jobs, rag, records, retrieval
+from context_engine.apps.server.routes import answers, dify, health, jobs, rag, records, retrieval
 from context_engine.apps.server.service import Service, known_caller, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
@@ -31,7 +31,6 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     answers.router,
     jobs.router,
     records.router,
-    feedback.router,
     retrieval.router,
     dify.router,
     mcp.router,

@@ -8,24 +8,15 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from context_engine.core.concurrency.calls import EXECUTOR
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import utc_text
+from context_engine.core.models import Settings, utc_text
 from context_engine.errors import AuditOff, ConfigError, ContextEngineError
-from context_engine.insight.quality_watch import (
-    FIGURES,
-    QualityLine,
-    QualityWatch,
-    excursion_event,
-    opened_watch,
-)
+from context_engine.insight.quality_watch import FIGURES, QualityLine, QualityWatch, excursion_event, opened_watch
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judgements import votes
-
-if TYPE_CHECKING:
-    from context_engine.apps.server.service import Service
 
 logger = logging.getLogger(__name__)
 _TELLS: Final = timedelta(days=1)
@@ -104,10 +95,26 @@ class QualityCheck:
                 logger.error("the alarm was not sent: %s", error)
 
 
+class WatchedService(Protocol):
+    """A service whose quality is watched."""
+
+    quality: QualityCheck
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        ...
+
+    @property
+    def of_first(self) -> bool:
+        """Whether this process does what one of several workers shall do."""
+        ...
+
+
 @asynccontextmanager
-async def watching(service: Service) -> AsyncIterator[None]:
+async def watching(service: WatchedService) -> AsyncIterator[None]:
     """Look at the new records every `quality_check_s` while the context is open; of several workers the first does."""
-    if service.reports is not None and not service.reports.of_first:
+    if not service.of_first:
         yield
         return
     task = asyncio.create_task(_watch(service))
@@ -119,7 +126,7 @@ async def watching(service: Service) -> AsyncIterator[None]:
             await task
 
 
-async def _watch(service: Service) -> None:
+async def _watch(service: WatchedService) -> None:
     while True:
         seconds = service.settings.quality_check_s
         await asyncio.sleep(seconds or _LOOKS_FOR_SETTING_S)

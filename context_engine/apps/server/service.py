@@ -74,6 +74,11 @@ class Service:
         return self.live.current.settings
 
     @property
+    def of_first(self) -> bool:
+        """Whether this process does what one of several workers shall do."""
+        return self.reports is None or self.reports.of_first
+
+    @property
     def state(self) -> str:
         """The state that anonymous callers may see."""
         return self.readiness.state

@@ -15,7 +15,7 @@ _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _RULE: Final = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}[-:| \t]*$", re.MULTILINE)
 _CELLS: Final = re.compile(r"[ \t]*\|[ \t]*")
 _TARGET: Final = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]+\S.*$", re.MULTILINE)
-_UNIT: Final = re.compile(rf"{CJK.pattern}|[^\s{CJK.pattern[1:]}+")
+_UNIT: Final = rf"{CJK}|[^\s{CJK[1:]}+"  # of a text in a script without spaces
 _WORD: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*")
 _LEAD_IN: Final = 4
 _MOST_CHARS: Final = 20_000
@@ -85,7 +85,7 @@ def _without(text: str, known: str) -> str:
 
 
 def _units(text: str, wanted: frozenset[str]) -> list[_Unit]:
-    spans = [match.span() for match in _UNIT.finditer(text)]
+    spans = [match.span() for match in re.finditer(_UNIT if has_cjk(text) else r"\S+", text)]
     words = [text[start:end] for start, end in spans]
     return [_Unit(*span, wanted & _terms(words, index)) for index, span in enumerate(spans)]
 

@@ -38,7 +38,7 @@ _STANDING: Final = "SELECT record_id FROM record WHERE record_id {values}"
 _GROWN: Final = "(level, idx) DO UPDATE SET hashes = excluded.hashes"
 
 
-class _Waiting(NamedTuple):
+class _PendingRow(NamedTuple):
     seq: int
     record_id: str
     entry: bytes
@@ -75,12 +75,12 @@ def move_pending(connection: Connection, seals: Seals, most: int) -> int:
     return len(moved)
 
 
-def _trusted(connection: Connection, seals: Seals, most: int, *, keyed: bool) -> list[_Waiting]:
-    trusted: list[_Waiting] = []
+def _trusted(connection: Connection, seals: Seals, most: int, *, keyed: bool) -> list[_PendingRow]:
+    trusted: list[_PendingRow] = []
     after = 0
     while len(trusted) < most:
         wanted = most - len(trusted)
-        rows = [_Waiting(*row) for row in connection.execute(_WAITING, {"after": after, "most": wanted})]
+        rows = [_PendingRow(*row) for row in connection.execute(_WAITING, {"after": after, "most": wanted})]
         trusted += [row for row in rows if _is_right(row, seals, keyed=keyed)]
         if len(rows) < wanted:
             break
@@ -88,14 +88,14 @@ def _trusted(connection: Connection, seals: Seals, most: int, *, keyed: bool) ->
     return trusted
 
 
-def _is_right(row: _Waiting, seals: Seals, *, keyed: bool) -> bool:
+def _is_right(row: _PendingRow, seals: Seals, *, keyed: bool) -> bool:
     if leaf_hash(row.entry) != row.leaf or parse_entry(row.entry).get("id", row.record_id) != row.record_id:
         return False
     seal = Seal(row.mac, row.key_id)
     return not keyed if seal == NO_SEAL else seals.vouches(row.leaf, seal)
 
 
-def _insert(connection: Connection, seals: Seals, rows: Sequence[_Waiting], size: int) -> None:
+def _insert(connection: Connection, seals: Seals, rows: Sequence[_PendingRow], size: int) -> None:
     if not rows:
         return
     placed = list(enumerate(rows, size))

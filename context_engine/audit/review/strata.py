@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from context_engine.audit.ledger.look_up import draw_order
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.look_up import RecordRow, draw_order
+from context_engine.audit.record.entry import read_entry
 
 K = TypeVar("K", bound=Hashable)
 
@@ -60,3 +62,25 @@ def shares(sizes: Mapping[K, int], total: int) -> dict[K, int]:
     for stratum in remainders[:left]:
         floors[stratum] += 1
     return floors
+
+
+def stratum_of(ledger: Ledger, row: RecordRow, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of a record that decide its stratum.
+
+    Args:
+        names: "domain", "decision", "status", "tier" or "month".
+    """
+    values = {"domain": row.domain or "", "decision": row.decision or "", "status": row.status or ""}
+    values["month"] = row.time[:7]
+    if "tier" in names:
+        values["tier"] = _tier(ledger, row)
+    return tuple(values[name] for name in names)
+
+
+def _tier(ledger: Ledger, row: RecordRow) -> str:
+    """Return the highest authority among the chunks shown, such as "tier 2"; "" if none was shown."""
+    stored = ledger.entry_at(row.index)
+    if stored is None or stored.entry is None:
+        return ""
+    tiers = [chunk["tier"] for chunk in read_entry(stored.entry).get("chunks", ()) if chunk.get("tier")]
+    return f"tier {min(tiers)}" if tiers else ""

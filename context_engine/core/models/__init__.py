@@ -16,7 +16,15 @@ from context_engine.core.models.access import (
     WithheldChunk,
     principal_from_dict,
 )
-from context_engine.core.models.chat import ChatMessage, ChatPart, ChatUsage, FinishReason
+from context_engine.core.models.chat import (
+    ChatMessage,
+    ChatPart,
+    ChatUsage,
+    FinishReason,
+    Price,
+    missing_price,
+    valid_price,
+)
 from context_engine.core.models.chunk import (
     NOTHING,
     PLACE_OF_MATCH,
@@ -64,7 +72,6 @@ from context_engine.core.models.enums import (
     default_trust,
 )
 from context_engine.core.models.event import Event
-from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.graph import (
     MOST_HOPS,
@@ -91,7 +98,6 @@ from context_engine.core.models.learnt import (
     scorer_name,
 )
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.prices import Price, missing_price, valid_price
 from context_engine.core.models.published import Member, ProvenanceTag, PublishedChunk, RankedChunk
 from context_engine.core.models.registry import (
     LINK_FIELDS,
@@ -148,7 +154,15 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
-from context_engine.core.models.stores import CalibrationPart, CalibrationPlan, HeldVectors, StoredAdapter
+from context_engine.core.models.stores import (
+    CalibrationPart,
+    CalibrationPlan,
+    Examination,
+    ExaminationRequest,
+    HeldVectors,
+    StoredAdapter,
+    notices_about,
+)
 
 __all__ = [
     "ANYBODY",

@@ -1,13 +1,12 @@
 """The settings of a deployment: cost, audit record, privacy, events, quality, HTTP service, reading of files."""
 
-from __future__ import annotations
-
+# Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from context_engine.core.models.prices import Money, Prices
+from context_engine.core.models.chat import Money, Prices
 
 Flag = Annotated[bool, Field(strict=True)]
 
@@ -122,8 +121,8 @@ class AnswerSettings(SettingsGroup):
     )
     workflow: Literal["simple", "agentic"] = Field(
         "simple",
-        description="How the passages of an answer are found (command line, HTTP, MCP): simple: one search; agentic: "
-        "searches again for parts of the question, for what passages cite, and for what is missing.",
+        description="How the passages of an answer are found: simple: one search; agentic: searches again "
+        "for parts of the question, for what passages cite, and for what is missing.",
     )
     workflow_policy: Literal["rules", "model"] = Field(
         "rules", description="What decides the next search of an agentic workflow: rules, or the chat model."

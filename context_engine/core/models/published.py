@@ -35,7 +35,7 @@ class ProvenanceTag:
         fetched_at: UTC ISO 8601 ending in Z.
         ttl_seconds: the source's, else the manifest's, else 3600.
         extra: chunk_id, rag_score, relevance, content_sha256, document and dataset, retrieved_at, fetched_at_basis,
-            also_in, search_id, defaulted, flags.
+            also_in, search_id, defaulted, flags, linked_from (the path that leads to it from another chunk).
     """
 
     source_id: str
@@ -182,7 +182,7 @@ class RankedChunk(PublishedChunk):
         confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
         rerank_score: [0, 1] from a model reranker; None if none ran.
         recalled: [0, 1], relevance of stage 1, before reranker and exact matches; None if read from a record.
-        flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
+        flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded, linked ...
     """
 
     rank: int

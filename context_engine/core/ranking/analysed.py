@@ -44,7 +44,7 @@ _WEAK: Final = re.compile(
 _RULE: Final = re.compile(r"[\W_]*$")
 _FIELD: Final = re.compile(r"[^:：.!?#]{1,40}[:：]\s*\S")
 _NO_TITLE: Final = re.compile(r"[-*•|\d(]|.*[.!?;:,。！？；：，][\"”’)*]*$")
-_NEXT: Final = r"(?=[\"“(\[*_]*[A-Z\u3400-\u9fff])"
+_NEXT: Final = r"(?=[\"“(\[*_]*(?:[A-Z]|(?-i:[\u3400-\u9fff])))"
 _DOTTED: Final = r"\d{1,3}(?:\.\d{1,3})+\.?(?:\(\w{1,4}\))*"
 
 _LABEL: Final = re.compile(

@@ -45,27 +45,35 @@ _MARKS: Final = (
 LETTER: Final = rf"[\w{_MARKS}]"
 """A letter, digit or underscore, or a mark that belongs to the letter before it."""
 
-CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+# Compiled when used: a class of thousands of characters takes milliseconds, and few texts hold one of them.
+_OTHER_SCRIPT: Final = re.compile(r"[^\x00-\u024f\u2000-\u22ff]")
+CJK: Final = r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+"""A Chinese, Japanese or Korean character, as a pattern."""
+
 _SYLLABLE: Final = (
     r"[\u0e40-\u0e44\u0ec0-\u0ec4]?[\u0e01-\u0e2f\u0e81-\u0eaf\u0edc-\u0edf\u1000-\u102a\u103f\u1780-\u17b3]"
     r"(?:\u17d2[\u1780-\u17b3]|[\u0e30-\u0e3a\u0e45-\u0e4e\u0eb0-\u0ebd\u0ec6-\u0ece\u102b-\u103e\u17b4-\u17d3])*"
 )
-UNIT: Final = re.compile(f"{CJK.pattern}|{_SYLLABLE}")
+UNIT: Final = f"{CJK}|{_SYLLABLE}"
 """A unit of a script without spaces between words: a Chinese, Japanese or Korean character, or a consonant of Thai,
 Lao, Burmese or Khmer with the vowels and marks around it."""
-UNIT_OR_OTHER: Final = re.compile(f"({UNIT.pattern})|((?:(?!{UNIT.pattern}).)+)")
+UNIT_OR_OTHER: Final = f"({UNIT})|((?:(?!{UNIT}).)+)"
 
 
 def has_cjk(text: str) -> bool:
     """Return whether the text holds a Chinese, Japanese or Korean character."""
-    return not text.isascii() and CJK.search(text) is not None
+    return _holds(CJK, text)
 
 
 def has_unspaced(text: str) -> bool:
     """Return whether the text holds a script without spaces between words: Chinese, Japanese, Korean, Thai, Lao,
     Burmese or Khmer.
     """
-    return not text.isascii() and UNIT.search(text) is not None
+    return _holds(UNIT, text)
+
+
+def _holds(pattern: str, text: str) -> bool:
+    return not text.isascii() and bool(_OTHER_SCRIPT.search(text)) and bool(re.search(pattern, text))
 
 
 class Spelling(NamedTuple):

@@ -265,7 +265,7 @@ def _split(token: str) -> tuple[str, ...]:
     if token.isascii() and token.isalnum():
         return (token,)
     if has_unspaced(token):
-        runs = ((run[1], run[2]) for run in UNIT_OR_OTHER.finditer(token))
+        runs = ((run[1], run[2]) for run in re.finditer(UNIT_OR_OTHER, token))
         return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
     word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
     if len(word) == 1 or any(char.isdigit() for char in word):
@@ -304,7 +304,8 @@ def _parts(token: str) -> tuple[str, ...]:
 def _pairs(words: list[str]) -> list[str]:
     """Return words with each run of single units, such as Chinese characters, as its overlapping pairs."""
     out: list[str] = []
-    for is_unit, group in groupby(words, key=lambda word: UNIT.fullmatch(word) is not None):
+    unit = re.compile(UNIT)
+    for is_unit, group in groupby(words, key=lambda word: unit.fullmatch(word) is not None):
         run = list(group)
         out += [first + second for first, second in pairwise(run)] if is_unit and len(run) > 1 else run
     return out
@@ -320,9 +321,9 @@ def bigrams(words: list[str]) -> list[str]:
 
 
 Segmenter = Literal["none", "lindera"]
-_RUN: Final = f"{CJK.pattern}+"
-_KANA: Final = re.compile(r"[\u3041-\u30ff]")
-_HANGUL: Final = re.compile(r"[\uac00-\ud7af]")
+_RUN: Final = f"{CJK}+"
+_KANA: Final = r"[\u3041-\u30ff]"
+_HANGUL: Final = r"[\uac00-\ud7af]"
 _FUNCTION_WORDS: Final = frozenset(
     "的了在是和与與及之其对對为為被把从從于於等而且吗嗎呢"  # Chinese
     "はがをにのとでもやかへ"  # Japanese
@@ -349,7 +350,7 @@ def segmented(text: str, segmenter: Segmenter) -> str:
     """
     if segmenter == "none" or not has_cjk(text):
         return text
-    japanese = _KANA.search(text) is not None
+    japanese = re.search(_KANA, text) is not None
     return " ".join(re.sub(_RUN, lambda run: f" {_spaced(run[0], japanese)} ", text).split())
 
 
@@ -360,7 +361,7 @@ def check_segmenter(segmenter: Segmenter) -> None:
 
 
 def _spaced(run: str, japanese: bool) -> str:
-    dictionary = "ko-dic" if _HANGUL.search(run) else "ipadic" if japanese else "cc-cedict"
+    dictionary = "ko-dic" if re.search(_HANGUL, run) else "ipadic" if japanese else "cc-cedict"
     words = [token.surface for token in _tokenizer(dictionary).tokenize(run)]
     parts = (
         list(part)

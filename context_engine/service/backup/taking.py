@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 from context_engine import __version__
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, BackupError, InvalidRequest, LedgerCorrupt
+from context_engine.secrecy import hide
 from context_engine.service.backup.archive import (
     ArchiveContents,
     BackedUpBase,
@@ -24,9 +26,10 @@ from context_engine.service.backup.archive import (
     staging,
     write_archive,
 )
-from context_engine.service.backup.configuration import HOLDS_KEY, configuration_files, holds_secret
 from context_engine.service.judgements import FOLDER as JUDGEMENTS
-from context_engine.settings.data_dir import JOBS, SUBSCRIPTIONS
+from context_engine.settings import ConfigPaths
+from context_engine.settings.data_dir import ID_FILE, JOBS, SUBSCRIPTIONS
+from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.sqlite_copy import copy_database
 from context_engine.settings.token_store import TOKEN_FILE
 from context_engine.wiring.audit import ledger_place, open_ledger
@@ -203,3 +206,48 @@ def _copied(file: Path, to: Path) -> Path:
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, to)
     return to
+
+
+_OTHERS: Final = ("judgements.jsonl",)
+_SECRET: Final = re.compile(
+    r"\b(api_key|client_secret|proxy)[\"']?[ \t]*:[ \t]*(?:\"([^\"]*)\"|'([^']*)'|([^\s,}#][^\s,]*))"
+)
+"""A key of connections.yaml or of a stage with its value, also in a comment."""
+
+HOLDS_KEY: Final = (
+    "holds a key or password in plain text: write ${NAME} or ${file:/run/secrets/NAME} instead, and it is backed up"
+)
+
+
+def configuration_files(paths: ConfigPaths) -> Iterator[tuple[str, Path]]:
+    """Yield the configuration's files with their names in an archive: `config/...` and `manifests/...`."""
+    for name in (*CONFIG_FILES, *_OTHERS):
+        file = paths.config_file(name)
+        if file is not None:
+            yield f"config/{name}", file
+    for manifest in paths.manifests():
+        yield f"manifests/{manifest.name}", manifest
+    for stage in paths.stages().values():
+        yield f"manifests/stages/{stage.name}", stage
+    if paths.manifest_dir is not None and (paths.manifest_dir / ID_FILE).is_file():
+        yield f"manifests/{ID_FILE}", paths.manifest_dir / ID_FILE
+
+
+def holds_secret(file: Path) -> bool:
+    """Return whether a file holds a key or password itself, not the name of its variable or file.
+
+    Raises:
+        BackupError: the file cannot be read.
+    """
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise BackupError(f"{file} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}") from error
+    return hide(text) != text or any(_is_secret(match) for match in _SECRET.finditer(text))
+
+
+def _is_secret(match: re.Match[str]) -> bool:
+    key, value = match[1], next((group for group in match.groups()[1:] if group), "").strip()
+    if key == "proxy":
+        value = value.rpartition("@")[0].partition("://")[2].partition(":")[2]
+    return bool(value) and not value.startswith("${") and value.rstrip("}") not in ("null", "~")

@@ -30,15 +30,15 @@ OPERATORS: Final = (
 _MODEL: Final = "MetadataFilteringCondition"
 
 
-class _Form(NamedTuple):
+class _RefusalForm(NamedTuple):
     """How a refused filter is named: the validated model, and the place of the filter in it."""
 
     model: str
     place: str
 
 
-_ALONE: Final = _Form(_MODEL, "")
-_IN_BODY: Final = _Form("HitTestingPayload", "retrieval_model.metadata_filtering_conditions.")
+_ALONE: Final = _RefusalForm(_MODEL, "")
+_IN_BODY: Final = _RefusalForm("HitTestingPayload", "retrieval_model.metadata_filtering_conditions.")
 _Test = Callable[[Mapping[str, Any]], bool]
 
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -57,7 +57,7 @@ _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {
 _LIKE: Final = {"contains": "%{}%", "not contains": "%{}%", "start with": "{}%", "end with": "%{}"}
 
 
-def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any], form: _Form = _ALONE) -> set[str]:
+def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any], form: _RefusalForm = _ALONE) -> set[str]:
     """Return the ids of the searchable documents that match a filter.
 
     Args:
@@ -76,7 +76,7 @@ def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any], for
     }
 
 
-def _checked(conditions: Mapping[str, Any], form: _Form) -> Sequence[Mapping[str, Any]]:
+def _checked(conditions: Mapping[str, Any], form: _RefusalForm) -> Sequence[Mapping[str, Any]]:
     if not isinstance(conditions, dict):
         text = f"Input should be a valid dictionary or instance of {_MODEL}"
         raise validation_error(_MODEL, [RefusedField("", text, "model_type", conditions)])

@@ -192,7 +192,8 @@ class _RequestMaker:
                 return replace(request, require_sources=(draw.choice(self._sources),))
             case 3:
                 return replace(request, overrides={"sources": [draw.choice(self._sources)]})
-        return replace(request, overrides=dict[str, Any](scope_threshold="auto", stage1_top_k=draw.choice((1, 3, 100))))
+        top_k = draw.choice((1, 3, 100))
+        return replace(request, overrides=dict[str, Any](scope_threshold="auto", stage1_top_k=top_k, graph_hops=2))
 
     def _filter(self) -> Condition:
         draw = self._draw

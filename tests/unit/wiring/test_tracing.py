@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from context_engine.adapters.telemetry import names
 from context_engine.core.tracing import ChatAsked, Step, Tracer
 from context_engine.errors import MissingExtra
-from context_engine.wiring import tracing
+from context_engine.wiring import build
 from context_engine.wiring.setup import load_setup
 
 ASKED = ChatAsked("m", [("user", "Write to ana@bank.example.")], 100, 0.0)
@@ -25,7 +25,7 @@ ASKED = ChatAsked("m", [("user", "Write to ana@bank.example.")], 100, 0.0)
 def exporter(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing, "_provider", lambda: provider)
+    monkeypatch.setattr(build, "_provider", lambda: provider)
     return exporter
 
 
@@ -36,7 +36,7 @@ def opened(folder: Path, **settings: Any) -> Tracer | None:
     (folder / "manifests/orm.yaml").write_text(
         json.dumps({"version": 1, "domain": "ORM", "sources": [{"id": "s", "type": "bank_sop"}]}), "utf-8"
     )
-    return tracing.open_tracer(load_setup(config_dir=folder, env={"HOME": str(folder)}, cwd=folder))
+    return build.open_tracer(load_setup(config_dir=folder, env={"HOME": str(folder)}, cwd=folder))
 
 
 def shown(tracer: Tracer | None, exporter: InMemorySpanExporter) -> Any:

@@ -2,18 +2,6 @@
 
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.source import LocalSource
-from context_engine.adapters.sources.local.stats import BaseStats, PartitionStats, SourceStats
-from context_engine.adapters.sources.local.verify import VerifyReport
-from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores.options import SearchOptions
 
-__all__ = [
-    "BaseStats",
-    "BaseWriter",
-    "LocalBase",
-    "LocalSource",
-    "PartitionStats",
-    "SearchOptions",
-    "SourceStats",
-    "VerifyReport",
-]
+__all__ = ["LocalBase", "LocalSource", "SearchOptions"]

@@ -16,15 +16,11 @@ from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
 from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.embedding import Embedded
-from context_engine.adapters.sources.local.graph import links
 from context_engine.adapters.sources.local.holdings import Holdings
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import answers, best_of
-from context_engine.adapters.sources.local.view import View
-from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import Place
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -50,7 +46,10 @@ from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.local.embedding import Embedded
     from context_engine.adapters.sources.local.loading import VectorCache
+    from context_engine.adapters.sources.local.view import View
+    from context_engine.adapters.sources.local.writer import BaseWriter
 
 
 _CLOCK: Final = SystemClock()
@@ -143,6 +142,8 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return self._writer()
 
     def _writer(self, *, rebuild: bool = False, embedded: Embedded | None = None) -> BaseWriter:
+        from context_engine.adapters.sources.local.writer import BaseWriter  # a search needs no writer
+
         return BaseWriter(
             self.path,
             now=self._now,
@@ -297,6 +298,8 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
 
         Args: and errors as in `answers`.
         """
+        from context_engine.adapters.sources.local.graph import links  # few searches follow links
+
         asked = query.query
         vector = self._vectors.ask(asked.text, embed_within_s) if self._vectors is not None and by_vector else None
         question = LocalQuery(

@@ -9,25 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.index_sync import copy_indexes
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
-from context_engine.adapters.sources.local.stats import (
-    BaseContents,
-    BaseStats,
-    SourceStats,
-    read_contents,
-    read_held,
-    read_stats,
-)
-from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.core.models import AccessScope, Chunk
 from context_engine.errors import StoreError
-from context_engine.settings.sqlite_copy import copy_database
+
+if TYPE_CHECKING:  # a search needs none of these
+    from context_engine.adapters.sources.local.stats import BaseContents, BaseStats, SourceStats
+    from context_engine.adapters.sources.local.verify import VerifyReport
 
 _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
@@ -116,6 +109,8 @@ class Holdings:
         Raises:
             StoreError: the database is unreadable.
         """
+        from context_engine.adapters.sources.local.stats import read_stats
+
         try:
             with self._viewer.view() as view:
                 generation: int | None = view.held
@@ -130,6 +125,8 @@ class Holdings:
         Raises:
             StoreError: the database is unreadable.
         """
+        from context_engine.adapters.sources.local.stats import read_held
+
         with self._snapshot() as connection:
             return read_held(connection, access)
 
@@ -155,11 +152,15 @@ class Holdings:
         Raises:
             StoreError: there is no base, or it cannot be read.
         """
+        from context_engine.adapters.sources.local.index_sync import copy_indexes
+
         target = data_dir / self.path.name
         copy_indexes(self.path, target)
         self._copy_rows(target)
 
     def _copy_rows(self, target: Path) -> None:
+        from context_engine.settings.sqlite_copy import copy_database
+
         if not schema.exists(self.path):
             raise schema.missing(self.path)
         target.mkdir(parents=True, exist_ok=True)
@@ -174,6 +175,8 @@ class Holdings:
         Raises:
             StoreError: the base is missing or unreadable.
         """
+        from context_engine.adapters.sources.local.stats import read_contents
+
         with self._pool.snapshot() as connection:
             try:
                 return read_contents(connection)
@@ -186,4 +189,6 @@ class Holdings:
         Raises:
             StoreError: the base is missing, or the database cannot be opened.
         """
+        from context_engine.adapters.sources.local.verify import verify
+
         return verify(self.path, self._pool, self._viewer)

@@ -1,19 +1,29 @@
-"""`access check` and `access matrix`: who may search what."""
+"""`access check`, `access matrix` and `policy export`: who may search what, and the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
-from rich.text import Text
 
-from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
+from context_engine.apps.cli.access.matrix import print_matrix
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
-from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.console import (
+    note,
+    print_json,
+    print_line,
+    print_table,
+    publish,
+    styled,
+    write_text,
+    written,
+)
+from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
+from context_engine.apps.cli.options import F, gathered, with_json, with_page
+from context_engine.apps.cli.words import sign
+from context_engine.apps.web.files.access import access_page, decision_words, principal_words
 from context_engine.core.models import (
     NOBODY,
     AccessDecision,
@@ -25,10 +35,15 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
-from context_engine.core.policy.access_review import AccessMatrix, Holder, access_matrix, holders_in_rules
+from context_engine.core.policy.access_review import (
+    AccessMatrix,
+    Holder,
+    access_matrix,
+    cedar_entities,
+    cedar_policies,
+    holders_in_rules,
+)
 from context_engine.errors import InvalidRequest, nearest
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
     click.option("--as", "name", metavar="NAME", help="A principal of access.yaml, else a role."),
@@ -60,17 +75,11 @@ def with_somebody(command: F) -> F:
     """Give a command the options --as, --role, --group and --clearance, as one argument `somebody`."""
 
     def gather(**options: Any) -> Any:
-        name, roles, groups = (options.pop(key) for key in ("name", "roles", "groups"))
-        clearance = options.pop("clearance")
-        return command(
-            somebody=Somebody(name, roles, groups, Classification(clearance) if clearance else None), **options
-        )
+        name, roles, groups, clearance = (options.pop(key) for key in ("name", "roles", "groups", "clearance"))
+        described = Somebody(name, roles, groups, Classification(clearance) if clearance else None)
+        return command(somebody=described, **options)
 
-    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
-    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
-    for option in reversed(_OPTIONS):
-        gather = option(gather)
-    return gather  # type: ignore[return-value]
+    return gathered(command, gather, *_OPTIONS)  # type: ignore[no-any-return]
 
 
 def principal_of(context: CliContext, described: Somebody) -> Principal:
@@ -100,7 +109,8 @@ def _called(described: Somebody, named: Mapping[str, Principal], ruled: Iterable
         return Principal(clearance=Classification.INTERNAL) if described.roles or described.groups else NOBODY
     if name in named:
         return named[name]
-    roles = {one.name for one in ruled if one.kind == "role"}.union(*(one.roles for one in named.values()))
+    roles = {holder.name for holder in ruled if holder.kind == "role"}
+    roles |= {role for principal in named.values() for role in principal.roles}
     if name not in roles:
         raise InvalidRequest(f"no principal or role is called {name!r}.{nearest(name, [*named, *roles])}")
     return Principal(roles=frozenset((name,)), clearance=Classification.INTERNAL)
@@ -109,13 +119,12 @@ def _called(described: Somebody, named: Mapping[str, Principal], ruled: Iterable
 def _note_unruled(described: Somebody, ruled: Iterable[Holder]) -> None:
     """Note each role or group that no rule names: it opens nothing, and may be misspelt."""
     for kind, names_given in (("role", described.roles), ("group", described.groups)):
-        names = [one.name for one in ruled if one.kind == kind]
+        names = [holder.name for holder in ruled if holder.kind == kind]
         for name in names_given:
             if name not in names:
                 note(f"no rule names {kind} {name!r}.{nearest(name, names)}", style="yellow")
 
 
-SCHEMA_VERSION: Final = 1
 _OPEN: Final = "No manifest has a rule and there is no access.yaml: everybody may search everything."
 
 CHECK: Final = """\b
@@ -125,14 +134,13 @@ Examples:
 """
 
 
-def operator_context(location: ConfigLocation) -> CliContext:
-    """Return the configuration for an operator's command.
+def access_context(location: ConfigLocation) -> CliContext:
+    """Return the configuration for an operator's command; note if nothing in it restricts anybody.
 
     Raises:
         InvalidRequest: the user is no operator.
     """
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
+    context = operator_context(location)
     if isinstance(context.setup.access, OpenAccess):
         note(_OPEN)
     return context
@@ -141,30 +149,29 @@ def operator_context(location: ConfigLocation) -> CliContext:
 @click.command(epilog=CHECK)
 @with_somebody
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> None:
+def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> int:
     """Show the sources that a caller may search, and the rules that decide.
 
     Describe the caller by a principal, or by roles, groups and a clearance. Without these options it is a caller whom
     access.yaml does not name. Exit code 4: nothing may be searched.
     """
-    context = operator_context(location)
+    context = access_context(location)
     principal = principal_of(context, somebody)
     domains = _domains(context, domain)
-    decisions = [context.setup.access.decide(principal, one) for one in domains]
+    decisions = [context.setup.access.decide(principal, spec) for spec in domains]
     if as_json:
-        published = {**_published(principal, domains, decisions), "demo": context.demo}
-        print_json(published)
+        publish({**_published(principal, domains, decisions), "demo": context.demo})
     else:
         _print(principal, domains, decisions)
-    click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
+    return 0 if any(decision.allowed for decision in decisions) else NOT_ANSWERED
 
 
 @click.command(epilog="\b\nExample:\n  context-engine access matrix --html access.html")
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_location
 def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_json: bool) -> None:
     """Show every source with the callers who may search it.
@@ -172,7 +179,7 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
     For each role and group in a rule: the lowest clearance that opens the source to a caller with only this role or
     group. For each principal of access.yaml: whether it may search the source.
     """
-    context = operator_context(location)
+    context = access_context(location)
     domains = _domains(context, domain)
     access = access_matrix(
         domains,
@@ -181,11 +188,9 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
         principals=context.setup.config.principals.named.values(),
     )
     if page is not None:
-        from context_engine.apps.cli.access.matrix import access_page
-
         written(page, access_page(access, domains, demo=context.demo))
     if as_json:
-        print_json({**_matrix_rows(access), "demo": context.demo})
+        publish({**_matrix_rows(access), "demo": context.demo})
     elif page is None:
         print_matrix(access)
 
@@ -204,14 +209,13 @@ def _published(
     principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]
 ) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
         "principal": _published_principal(principal),
-        "policy_hash": next((one.policy_hash for one in decisions), ""),
+        "policy_hash": next((decision.policy_hash for decision in decisions), ""),
         "domains": [
             {
                 "domain": domain.domain,
                 "rule": _published_rule(domain.access),
-                "sources": [_published_source(one, domain) for one in decision.sources],
+                "sources": [_published_source(source, domain) for source in decision.sources],
             }
             for domain, decision in zip(domains, decisions, strict=True)
         ],
@@ -246,23 +250,21 @@ def _source(domain: DomainSpec, decision: SourceAccess) -> SourceSpec:
 
 
 def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]) -> None:
-    console = out()
-    show(console, Text(clean(principal_words(principal)), "bold"))
+    print_line(principal_words(principal), "bold")
     for domain, decision in zip(domains, decisions, strict=True):
-        console.print()
-        show(console, Text(clean(f"{domain.domain}  {domain.title}".rstrip())))
+        print_line()
+        print_line(f"{domain.domain}  {domain.title}".rstrip())
         rows = []
-        for one in decision.sources:
-            source = _source(domain, one)
-            words = decision_words(one, domain, source)
-            rows.append((sign(one.allowed), source.id, Text(str(source.classification), "dim"), words))
-        show(console, table(("",) * 4, rows, indented=True, header=False))
-    console.print()
-    if any(one.scope is not None for one in decisions):
+        for decided in decision.sources:
+            source = _source(domain, decided)
+            words = decision_words(decided, domain, source)
+            rows.append((sign(decided.allowed), source.id, styled((str(source.classification), "dim")), words))
+        print_table(("",) * 4, rows, indented=True, header=False)
+    print_line()
+    if any(decision.scope is not None for decision in decisions):
         if principal.clearance is not Classification.RESTRICTED:
-            raised = f"Documents that raise their classification above {principal.clearance} are withheld."
-            show(console, Text(raised, "dim"))
-        show(console, Text(f"policy {next(one.policy_hash for one in decisions)}", "dim"))
+            print_line(f"Documents that raise their classification above {principal.clearance} are withheld.", "dim")
+        print_line(f"policy {decisions[0].policy_hash}", "dim")
 
 
 def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
@@ -273,11 +275,7 @@ def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
             "source": row.source.id,
             "classification": str(row.source.classification),
             "clearance_needed": [
-                {
-                    "kind": holder.kind if holder else None,
-                    "name": holder.name if holder else None,
-                    "least": needed[place],
-                }
+                {**(holder._asdict() if holder else {"kind": None, "name": None}), "least": needed[place]}
                 for holder, needed in matrix_shown.needed.items()
             ],
             "principals": {
@@ -287,4 +285,38 @@ def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
         }
         for place, row in enumerate(matrix_shown.sources)
     ]
-    return {"schema_version": SCHEMA_VERSION, "policy_hash": matrix_shown.policy_hash, "sources": rows}
+    return {"policy_hash": matrix_shown.policy_hash, "sources": rows}
+
+
+@click.group()
+def policy() -> None:
+    """Export the access rules; for an operator, once there is an access.yaml."""
+
+
+@policy.command(
+    epilog="\b\nExamples:\n  context-engine policy export --cedar > rules.cedar\n"
+    "  context-engine policy export --cedar --entities > entities.json"
+)
+@click.option("--cedar", is_flag=True, required=True, help="Write them as Cedar policies.")
+@click.option(
+    "--entities",
+    is_flag=True,
+    help="Write what the policies name instead: clearances, sources and principals, as JSON.",
+)
+@with_location
+def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
+    """Write the manifests' rules for reviewers and for tools that analyse them."""
+    from context_engine.settings.access_file import MANIFEST_POLICY
+
+    context = access_context(location)
+    decides = context.setup.config.principals.policy
+    if decides != MANIFEST_POLICY:
+        raise InvalidRequest(
+            f"the policy {decides!r} decides here, not the manifests' rules: export it where it is defined"
+        )
+    domains = tuple(context.registry.domains.values())
+    if entities:
+        principals = context.setup.config.principals.named.values()
+        print_json(cedar_entities(domains, principals))
+    else:
+        write_text(cedar_policies(domains))

@@ -7,22 +7,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
-from context_engine.apps.cli.access.check import Somebody, operator_context, principal_of, with_somebody
-from context_engine.apps.cli.access.matrix import principal_words
-from context_engine.apps.cli.console import note, out, print_json, show
+from context_engine.apps.cli.access.check import Somebody, access_context, principal_of, with_somebody
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.console import note, print_line, publish
 from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.web.inert import clean
+from context_engine.apps.web.files.access import principal_words
 from context_engine.core.models import Principal, SearchResult
 
 if TYPE_CHECKING:
     from context_engine.testing.noninterference import AccessCertificate
 
-
-SCHEMA_VERSION: Final = 1
-_DIFFERS: Final = 1
 
 PROVE: Final = """\b
 Examples:
@@ -43,17 +40,11 @@ Examples:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw of changes and questions.")
 @click.option("--adapter", default="local", show_default=True, metavar="NAME", help="Prove the store of this adapter.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def prove(
-    location: ConfigLocation,
-    somebody: Somebody,
-    changes: int,
-    questions: int,
-    seed: int,
-    adapter: str,
-    as_json: bool,
-) -> None:
+    location: ConfigLocation, somebody: Somebody, changes: int, questions: int, seed: int, adapter: str, as_json: bool
+) -> int:
     """Show that the answers to a principal do not depend on documents that it may not read.
 
     Copies the store to a temporary folder. There it writes, edits, deletes, renames and reclassifies documents that
@@ -63,7 +54,7 @@ def prove(
     """
     from context_engine.evaluation.access_proof import prove_access
 
-    context = operator_context(location)
+    context = access_context(location)
     principal = principal_of(context, somebody)
     left_out = _left_out(context, adapter)
     with progress_bar("Changing what may not be read") as bar:
@@ -79,27 +70,21 @@ def prove(
             progress=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
-        published = {
-            "schema_version": SCHEMA_VERSION,
-            **certificate.to_dict(),
-            "left_out": left_out,
-            "demo": context.demo,
-        }
-        print_json(published)
+        publish({**certificate.to_dict(), "left_out": left_out, "demo": context.demo})
     else:
         _print(principal, certificate)
     if left_out:
         note(f"not on trial, because their adapter is not {adapter!r}: {', '.join(left_out)}", style="yellow")
-    click.get_current_context().exit(0 if certificate.holds else _DIFFERS)
+    return 0 if certificate.holds else FAILURE
 
 
 def forms() -> Mapping[str, Any]:
     """Return the other outputs made from a result: the answers of Dify's tool and of External Knowledge, and the
     page.
     """
-    from context_engine.apps.cli.search.page import answer_page
     from context_engine.apps.dify.answer import search_answer
     from context_engine.apps.dify.external import ExternalRequest, records_answer
+    from context_engine.apps.web.files.answer import answer_page
 
     def external(result: SearchResult) -> Any:
         request = ExternalRequest(
@@ -116,25 +101,25 @@ def _left_out(context: CliContext, adapter: str) -> list[str]:
 
 
 def _print(principal: Principal, certificate: AccessCertificate) -> None:
-    console, total, differing = out(), sum(certificate.changes.values()), sum(certificate.differing.values())
-    show(console, Text(clean(principal_words(principal)), "bold"))
+    total, differing = sum(certificate.changes.values()), sum(certificate.differing.values())
+    print_line(principal_words(principal), "bold")
     kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in certificate.changes.items())
-    show(console, Text(f"{total} changes of what it may not read: {kinds}", "dim"))
+    print_line(f"{total} changes of what it may not read: {kinds}", "dim")
     if differing:
-        show(console, Text(f"✗ {differing} of {certificate.answers} answers are not what they were before", "bold red"))
+        print_line(f"✗ {differing} of {certificate.answers} answers are not what they were before", "bold red")
         for where, count in certificate.differing.items():
-            show(console, Text(clean(f"  {count} first differ at {where}")))
+            print_line(f"  {count} first differ at {where}")
     elif certificate.holds:
         same = f"✓ {certificate.answers} answers to {certificate.questions} questions are the same byte by byte"
-        show(console, Text(same, "green"))
+        print_line(same, "green")
     else:
-        show(console, Text("✗ Nothing was shown: no change was made that one who may read everything can see", "red"))
+        print_line("✗ Nothing was shown: no change was made that one who may read everything can see", "red")
     if certificate.insider_saw is not None:
-        show(console, Text(f"  One who may read everything saw {certificate.insider_saw} answers change", "dim"))
+        print_line(f"  One who may read everything saw {certificate.insider_saw} answers change", "dim")
     if certificate.first is not None:
         first = certificate.first
         when = f"after {first.until} changes, not yet after {first.since}" if first.until else "before any change"
-        show(console, Text(clean(f"  First {when}: {first.request}")))
+        print_line(f"  First {when}: {first.request}")
         for label, value in (("at", first.where), ("before", first.before), ("after", first.after)):
-            show(console, Text(clean(f"  {label:>6}  {value}")))
-    show(console, Text(f"digest {certificate.digest}", "dim"))
+            print_line(f"  {label:>6}  {value}")
+    print_line(f"digest {certificate.digest}", "dim")

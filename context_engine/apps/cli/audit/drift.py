@@ -13,19 +13,17 @@ from rich.text import Text
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
-from context_engine.apps.cli.console import note, out, print_json, show
+from context_engine.apps.cli.console import note, print_line, publish, styled
 from context_engine.apps.cli.context import with_acting
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.web.review.again import drifts_of, shown_in
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift
     from context_engine.audit.review.shown import ShownAnswer
     from context_engine.core.engine import Engine
 
-
-SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"unchanged": "green", "changed": "yellow", "superseded": "yellow", "gone": "red"}
 _WIDTH: Final = 13
 _MOST_VALUE: Final = 60
@@ -42,10 +40,10 @@ Examples:
 @click.argument("record_id", metavar="[ID]", required=False)
 @click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 600), help="Seconds for each source.")
 @with_selection
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_acting
 @with_ledger
-def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: Selection, as_json: bool) -> None:
+def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: Selection, as_json: bool) -> int:
     """Fetch the chunks that answer ID showed, and report the changes of each.
 
     A chunk is unchanged, changed (its words, its cut or its metadata), gone, superseded by a newer version, or it
@@ -58,18 +56,19 @@ def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: 
     if (record_id is not None) + selection.given != 1:
         raise click.UsageError("Give the ID of a record, or a period or a sample.")
     if record_id is None:
-        click.get_current_context().exit(_many(at, selection, timeout, as_json=as_json))
+        return _many(at, selection, timeout, as_json=as_json)
     with opened_ledger(at) as opened, _engine(opened) as engine:
         answer = shown_in(opened.ledger, record_id)
         drifts = _drifts(opened, engine, answer, timeout)
     if as_json:
-        print_json(_published(opened, answer, drifts))
+        publish(_published(opened, answer, drifts))
     else:
         for chunk in drifts:
-            show(out(), Text("\n").join(_lines(chunk)))
+            for text in _lines(chunk):
+                print_line(text)
         _summary(answer, drifts)
     same = all(chunk.state == "unchanged" for chunk in drifts)
-    click.get_current_context().exit(0 if same else DEGRADED)
+    return 0 if same else DEGRADED
 
 
 def _engine(opened: OpenLedger) -> AbstractContextManager[Engine]:
@@ -80,16 +79,13 @@ def _engine(opened: OpenLedger) -> AbstractContextManager[Engine]:
 
 def _many(at: LedgerLocation, selection: Selection, timeout_s: float, *, as_json: bool) -> int:
     """Compare the selected answers with their sources; return the exit code."""
-    from context_engine.audit.review.drift import counts
-
     with opened_ledger(at) as opened, _engine(opened) as engine:
 
         def examine(record_id: str) -> tuple[str, str]:
             drifts = _drifts(opened, engine, shown_in(opened.ledger, record_id), timeout_s)
             if all(chunk.state == "unchanged" for chunk in drifts):
                 return "unchanged", ""
-            told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
-            return "not the same", told
+            return "not the same", _counts(drifts)
 
         results = examine_many(opened.ledger, selection, examine, title="Comparing …", as_json=as_json)
     return 0 if all(result.result == "unchanged" for result in results) else DEGRADED
@@ -103,7 +99,6 @@ def _published(opened: OpenLedger, answer: ShownAnswer, drifts: Sequence[ChunkDr
     from context_engine.audit.review.drift import counts
 
     return {
-        "schema_version": SCHEMA_VERSION,
         "search_id": answer.search_id,
         "domain": answer.domain,
         "time": answer.time,
@@ -122,30 +117,31 @@ def _lines(drift: ChunkDrift) -> Iterator[Text]:
     version = f" v{shown.document_version}" if shown.document_version else ""
     section = f" §{shown.chunk.section}" if shown.chunk is not None and shown.chunk.section else ""
     name = f"{title or shown.document_id or shown.chunk_id}{version}{section}"
-    first = Text(f"{shown.rank:>2}  ").append(state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
-    yield first.append(clean(f"{name}  ")).append(clean(f"{shown.source_id}/{shown.chunk_id}"), "dim")
-    for detail in _details(drift):
-        yield Text("    ").append_text(detail)
+    told = (state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
+    yield styled(f"{shown.rank:>2}  ", told, f"{name}  ", (f"{shown.source_id}/{shown.chunk_id}", "dim"))
+    for parts in _changes(drift):
+        yield styled("    ", *parts)
 
 
-def _details(drift: ChunkDrift) -> Iterator[Text]:
+def _changes(drift: ChunkDrift) -> Iterator[Sequence[str | tuple[str, str]]]:
+    """Yield the parts of a line about each change."""
     if drift.superseded_by:
-        yield Text(clean(f"in force now: {drift.superseded_by}"))
+        yield [f"in force now: {drift.superseded_by}"]
     if drift.why:
-        yield Text(clean(drift.why))
+        yield [drift.why]
     if drift.cut_into:
-        yield Text(clean(f"its words are now in {', '.join(drift.cut_into)}"))
+        yield [f"its words are now in {', '.join(drift.cut_into)}"]
     if drift.now_id:
-        yield Text(clean(f"its id is now {drift.now_id}"))
+        yield [f"its id is now {drift.now_id}"]
     for change in drift.text:
-        line = Text(clean(f"… {change.before} " if change.before else ""), "dim")
-        line.append(clean(f"[-{change.was}-]") if change.was else "", "red")
-        yield line.append(clean(f"{{+{change.now}+}}") if change.now else "", "green")
+        before = f"… {change.before} " if change.before else ""
+        was, now = f"[-{change.was}-]" if change.was else "", f"{{+{change.now}+}}" if change.now else ""
+        yield [(before, "dim"), (was, "red"), (now, "green")]
     if drift.text_changed and not drift.text:
-        yield Text("its text has changed; the record no longer has the former text")
-    told = "document_version" if drift.superseded_by else ""
-    for field in (one for one in drift.fields if one.name != told):
-        yield Text(clean(f"{field.name}: {_value(field.was)} → {_value(field.now)}"))
+        yield ["its text has changed; the record no longer has the former text"]
+    for field in drift.fields:
+        if not (drift.superseded_by and field.name == "document_version"):
+            yield [f"{field.name}: {_value(field.was)} → {_value(field.now)}"]
 
 
 def _value(value: Any) -> str:
@@ -153,10 +149,14 @@ def _value(value: Any) -> str:
     return text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}…"
 
 
-def _summary(answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> None:
+def _counts(drifts: Sequence[ChunkDrift]) -> str:
+    """Return how many chunks are in each state, in words."""
     from context_engine.audit.review.drift import counts
 
-    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
-    note(f"{counted(len(drifts), 'chunk')} of the answer of {answer.time}: {summary or 'it showed none'}.")
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
+
+
+def _summary(answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> None:
+    note(f"{counted(len(drifts), 'chunk')} of the answer of {answer.time}: {_counts(drifts) or 'it showed none'}.")
     if answer.listed_short:
         note(f"{counted(answer.listed_short, 'further chunk')} cannot be named: the candidates were erased.")

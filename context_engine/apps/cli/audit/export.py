@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -21,10 +20,10 @@ from context_engine.apps.cli.audit.ledger import (
     unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, print_json
+from context_engine.apps.cli.console import note, publish, writing
+from context_engine.apps.cli.options import PLACE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.export_records import Rows
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.read import StoredEntry
 
 
-SCHEMA_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
 _REPORTED: Final = 100  # records between two steps of the progress bar
 _FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
@@ -51,12 +49,7 @@ def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -
 
 @click.command(epilog=EXPORT)
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "tiles"]), required=True, help="What is written.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The file, or the folder for tiles; default: stdout.",
-)
+@click.option("--out", type=PLACE, metavar="PATH", help="The file, or the folder for tiles; default: stdout.")
 @click.option(
     "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="The rows of a csv."
 )
@@ -99,7 +92,7 @@ def export(
                 say_unknown_domain(opened, domain)
         missing = unproved(opened, ledger.checkpoints(newest=1)[0]) if form == "tiles" else ()
     if as_json:
-        print_json(json.dumps({"schema_version": SCHEMA_VERSION, "format": form, **facts, "not_proved": missing}))
+        publish({"format": form, **facts, "not_proved": missing})
     say_unproved(missing)
 
 
@@ -179,13 +172,12 @@ def _opened(out: Path | None) -> Iterator[BinaryIO]:
         return
     unfinished = out.with_name(f"{out.name}.unfinished")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE)
-        with open(handle, "wb") as file:
-            yield file
-        unfinished.replace(out)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(out)) from None
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE)
+            with open(handle, "wb") as file:
+                yield file
+            unfinished.replace(out)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

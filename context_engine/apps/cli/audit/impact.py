@@ -13,18 +13,17 @@ import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.subscriptions import subscribe_to
-from context_engine.apps.cli.console import note, out, print_json, table, write_text
+from context_engine.apps.cli.console import note, print_table, publish, write_text
 from context_engine.apps.cli.context import with_acting, with_domain
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
-from context_engine.core.text import bare_version
+from context_engine.core.text import bare_version, counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.look_up import MentionCriteria
     from context_engine.audit.review.impact import AffectedAnswer
 
 
-SCHEMA_VERSION: Final = 1
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 _COLUMNS: Final = (
@@ -49,7 +48,7 @@ Examples:
 @click.option("--chunk", metavar="SOURCE/CHUNK", help="A chunk by its ids.")
 @click.option("--source", metavar="ID", help="Only chunks of this source.")
 @click.option("--shown", is_flag=True, help="Only answers that showed it.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @click.option("--csv", "as_csv", is_flag=True, help="Write one line for each chunk of each answer.")
 @click.option("--subscribe", is_flag=True, help="Send an event when the document, or what is answered, changes.")
 @click.option("--question", metavar="TEXT", help="With --subscribe: a question instead of a document.")
@@ -93,8 +92,8 @@ def impact(
         affected = list(answers(opened.ledger, criteria))
     asked = {name: value for name, value in wanted.items() if value is not None}
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, "asked": asked, "counts": _counts(affected)}
-        print_json({**published, "answers": [answer.to_dict() for answer in affected]})
+        rows = [answer.to_dict() for answer in affected]
+        publish({"asked": asked, "counts": _counts(affected), "answers": rows})
     elif as_csv:
         write_text(_csv(affected))
     else:
@@ -165,14 +164,15 @@ def _cell(value: Any) -> Any:
 
 def _print(affected: Sequence[AffectedAnswer]) -> None:
     if affected:
-        rows = []
-        for answer in affected:
-            record, chunks = answer.record, [chunk for chunk in answer.chunks if chunk.fate == answer.fate]
-            fate = "fetched" if record.kind == "fetch" else answer.fate
-            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], fate)
-            names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
-            rows.append((*facts, answer.rank or "", names))
-        out().print(table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), rows))
+        print_table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), map(_row, affected))
     counts = _counts(affected)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
     note(f"{counted(counts['answers'], 'answer')} used it: {summary}." if affected else "No answer used it.")
+
+
+def _row(answer: AffectedAnswer) -> tuple[object, ...]:
+    record, chunks = answer.record, [chunk for chunk in answer.chunks if chunk.fate == answer.fate]
+    fate = "fetched" if record.kind == "fetch" else answer.fate
+    names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
+    facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], fate)
+    return (*facts, answer.rank or "", names)

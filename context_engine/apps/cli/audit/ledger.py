@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
-from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, nearest
+from context_engine.apps.cli.console import note, read_file
+from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
+from context_engine.apps.cli.options import F, gathered
+from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ NO_KEY: Final = (
 _UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
 _NO_WITNESS: Final = "No witness cosigned: the ledger may show a different log to others."
 _BY_OTHER: Final = "The checkpoint was made before the current key: it has the signature of another key, or none."
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,13 @@ def with_ledger(command: F) -> F:
         check_installed()
         return command(at=LedgerLocation(location, ledger), **options)
 
-    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
-    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
     option = click.option(
         "--ledger",
         metavar="FILE|DSN",
         help="A ledger other than the configured one. Put a DSN with a password into "
         f"{AUDIT_LEDGER} instead: every user of this machine can see a command line.",
     )
-    return with_location(option(gather))  # type: ignore[return-value]
+    return with_location(gathered(command, gather, option))  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -84,9 +82,8 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
     """
     from context_engine.wiring.audit import open_ledger
 
-    context = open_context(at.configuration, build_demo=False, operator=True)
+    context = operator_context(at.configuration)
     setup = context.setup
-    require_operator(setup.config.principals)
     if at.ledger is not None:
         place = at.ledger if "://" in at.ledger else str(Path(at.ledger).expanduser().absolute())
         setup = replace(setup, env={**setup.env, AUDIT_LEDGER: place})
@@ -131,32 +128,6 @@ def _configured_witnesses(opened: OpenLedger) -> list[VerifierKey]:
         return [VerifierKey.parse(witness.vkey) for witness in rhythm.witnesses]
 
 
-def check_vouched(
-    ledger: Ledger, checkpoint: StoredCheckpoint, keys: Sequence[VerifierKey], witnesses: Sequence[VerifierKey]
-) -> None:
-    """Check that a checkpoint is signed by one of the keys, or by one that they endorsed, and by each witness.
-
-    Raises:
-        LedgerCorrupt: it is not.
-    """
-    from context_engine.audit.checks.keys import endorsed_keys
-    from context_engine.audit.formats.checkpoint import parse_note, verify_note
-    from context_engine.audit.formats.strict import FormatError
-
-    note = parse_note(checkpoint.note)
-    name = f"the checkpoint of {checkpoint.size} records"
-    try:
-        if keys and not verify_note(note, endorsed_keys(ledger, keys)):
-            raise LedgerCorrupt(f"{name} is not signed by a key given with --key: run 'context-engine audit verify'")
-        missing = [witness.name for witness in witnesses if not verify_note(note, (witness,))]
-    except FormatError as error:
-        raise LedgerCorrupt(f"{name}: {error}: run 'context-engine audit verify'") from None
-    if missing:
-        raise LedgerCorrupt(
-            f"{name} is not cosigned by {', '.join(missing)}: 'context-engine audit head --publish' asks the witnesses"
-        )
-
-
 def verifier_key(text: str, option: str) -> VerifierKey:
     """Return the verifier key that an option gives.
 
@@ -194,6 +165,11 @@ def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
         note(f"{domain!r} is neither a configured domain nor in any record.{nearest(domain, known)}", style="yellow")
 
 
+def say_unsigned(ledger: Ledger) -> None:
+    """Note if the ledger has no key, and what that means."""
+    say_unproved(() if ledger.keyring is not None else (NO_KEY,))
+
+
 def say_unproved(sentences: Iterable[str]) -> None:
     """Write to stderr what is not proved."""
     for sentence in sentences:
@@ -210,9 +186,7 @@ def read_saved(file: Path) -> dict[str, Any]:
     import json
 
     try:
-        saved = json.loads(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(file)) from None
+        saved = json.loads(read_file(file))
     except (ValueError, RecursionError):
         raise InvalidRequest(f"{file} holds no JSON") from None
     if not isinstance(saved, dict):

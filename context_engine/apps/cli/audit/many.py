@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.console import note, print_line, print_table, publish, writing
+from context_engine.apps.cli.options import FILE, F, Moment, gathered
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.look_up import RecordRow
 
-SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 20
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +49,7 @@ class Selection:
         return any(value is not None for value in (self.since, self.until, self.domain, self.sample, self.seed))
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(NamedTuple):
     """The result of one record.
 
     Attributes:
@@ -67,9 +62,6 @@ class Examined:
     result: str
     why: str = ""
 
-    def to_dict(self) -> dict[str, str]:
-        return {"search_id": self.search_id, "time": self.time, "result": self.result, "why": self.why}
-
 
 def with_selection(command: F) -> F:
     """Give a command the options of a `Selection`, as one argument `selection`."""
@@ -81,26 +73,21 @@ def with_selection(command: F) -> F:
             raise click.UsageError("--sample and --seed go together: its size, and a text that you choose")
         return command(selection=selection, **options)
 
-    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
-    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
-    result: Any = gather
-    for option in _OPTIONS:
-        result = option(result)
-    return result  # type: ignore[no-any-return]
+    return gathered(command, gather, *_OPTIONS)  # type: ignore[no-any-return]
 
 
 _OPTIONS: Final = (
+    click.option("--since", type=Moment(), metavar="MOMENT", help="Many searches: from this moment on."),
+    click.option("--until", type=Moment(), metavar="MOMENT", help="Many searches: those before this moment."),
+    click.option("--domain", "-d", metavar="NAME", help="Many searches: only of this domain."),
+    click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N searches by --seed."),
+    click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose."),
     click.option(
         "--results",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="Write each result to this file at once; a further run with it goes on where this one stopped.",
     ),
-    click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose."),
-    click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N searches by --seed."),
-    click.option("--domain", "-d", metavar="NAME", help="Many searches: only of this domain."),
-    click.option("--until", type=Moment(), metavar="MOMENT", help="Many searches: those before this moment."),
-    click.option("--since", type=Moment(), metavar="MOMENT", help="Many searches: from this moment on."),
 )
 
 
@@ -164,46 +151,36 @@ def _read(file: Path) -> dict[str, Examined]:
     except (OSError, UnicodeError, ValueError, TypeError) as error:
         raise ConfigError(f"holds no results of an earlier run: {error}", file=str(file)) from None
     if lines[-1]:
-        try:
+        with writing(file):
             file.write_text("".join(f"{line}\n" for line in lines[:-1]), "utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
     return done
 
 
 @contextmanager
-def _appending(file: Path | None) -> Iterator[Callable[[Examined], None]]:
-    """Yield a function that appends a result to the file at once; one that does nothing without a file."""
-    try:
-        opened = nullcontext(None) if file is None else file.open("a", encoding="utf-8", buffering=1)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
-    with opened as stream:
-
-        def keep(result: Examined) -> None:
-            if stream is not None:
-                stream.write(json.dumps(result.to_dict(), ensure_ascii=False) + "\n")
-
-        yield keep
+def _appending(file: Path | None) -> Iterator[Callable[[Examined], object]]:
+    """Yield a function that appends a result to the file at once; without a file it does nothing."""
+    if file is None:
+        yield lambda _result: None
+        return
+    with writing(file):
+        stream = file.open("a", encoding="utf-8", buffering=1)
+    with stream:
+        yield lambda result: stream.write(json.dumps(result._asdict(), ensure_ascii=False) + "\n")
 
 
 def _report(results: Sequence[Examined], *, as_json: bool) -> None:
     counts = Counter(result.result for result in results)
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **_published(results, counts)})
+        publish({"counts": dict(counts), "records": [result._asdict() for result in results]})
         return
     if not results:
         note("No search matches.")
         return
     first, last = results[0].time, results[-1].time
-    show(out(), table(("result", ">records"), counts.most_common()))
-    show(out(), Text(f"{counted(len(results), 'record')} from {first} to {last}"))
+    print_table(("result", ">records"), counts.most_common())
+    print_line(f"{counted(len(results), 'record')} from {first} to {last}")
     told = [result for result in results if result.why]
     for result in told[:_SHOWN]:
-        show(out(), Text(clean(f"{result.search_id}  {result.result}: {result.why}"), "yellow"))
+        print_line(f"{result.search_id}  {result.result}: {result.why}", "yellow")
     if len(told) > _SHOWN:
         note(f"and {len(told) - _SHOWN} more; --json or --results has them.")
-
-
-def _published(results: Iterable[Examined], counts: Mapping[str, int]) -> dict[str, Any]:
-    return {"counts": dict(counts), "records": [result.to_dict() for result in results]}

@@ -17,49 +17,20 @@ from context_engine.apps.cli.audit.ledger import (
     WITNESSES,
     LedgerLocation,
     OpenLedger,
-    check_vouched,
     opened_ledger,
     say_unproved,
     unproved,
     verifier_key,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, print_json, write_text
-from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, MissingExtra
+from context_engine.apps.cli.console import note, publish, read_text, write_text, writing, written
+from context_engine.apps.cli.options import FILE, with_json
+from context_engine.core.text import counted
+from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.audit.formats.checkpoint import Checkpoint
     from context_engine.audit.formats.keys import VerifierKey
-    from context_engine.audit.ledger.ledger import Ledger
-
-
-def read_exactly(path: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigError("is no text in UTF-8", file=str(path)) from None
-
-
-def written_exactly(path: Path, content: str | bytes) -> None:
-    """Write a file and note its path.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
-    note(f"written: {path}")
 
 
 _OWNER_ALONE: Final = 0o600
@@ -73,13 +44,8 @@ Examples:
 
 @click.command(epilog=KEYGEN)
 @click.argument("name", metavar="NAME")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the key to a file that only you may read.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write the key to a file that only you may read.")
+@with_json
 @with_debug
 def keygen(name: str, out: Path | None, as_json: bool) -> None:
     """Make a signing key for the log NAME; its verifier key goes to those who check.
@@ -116,19 +82,16 @@ def _write_secret(file: Path, text: str) -> None:
     Raises:
         ConfigError: the file exists already, or cannot be written.
     """
-    try:
+    if file.exists():
+        raise ConfigError("exists already: a key never overwrites another", file=str(file))
+    with writing(file):
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)
         with open(handle, "w", encoding="utf-8") as opened:
             opened.write(f"{text}\n")
-    except FileExistsError:
-        raise ConfigError("exists already: a key never overwrites another", file=str(file)) from None
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
 
 
 _PROOF: Final = ".tlog-proof"
 _GROWTH: Final = ".tlog-consistency"
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 PROVE: Final = """\b
 Examples:
@@ -141,13 +104,13 @@ Examples:
 @click.command(epilog=PROVE)
 @click.argument("record_id", metavar="[ID]", required=False)
 @click.option(
-    "--out", type=_FILE, metavar="FILE", help=f"Write the proof to this file; default: ID{_PROOF} in this folder."
+    "--out", type=FILE, metavar="FILE", help=f"Write the proof to this file; default: ID{_PROOF} in this folder."
 )
-@click.option("--since", type=_FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
-@click.option("--verifier", type=_FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
+@click.option("--since", type=FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
+@click.option("--verifier", type=FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
 @KEYS
 @WITNESSES
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def prove(
     at: LedgerLocation,
@@ -176,10 +139,10 @@ def prove(
         )
         facts = _proofs(at, record_id, out, since, vouching)
     if verifier is not None:
-        written_exactly(verifier, _verifier())
+        written(verifier, _verifier())
         facts["verifier"] = str(verifier)
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **facts})
+        publish(facts)
     say_unproved(facts.get("not_proved", ()))
     if facts.get("signed_by"):
         made = facts.get("proof") or f"{facts['consistency']} --since {since}"
@@ -199,6 +162,7 @@ def _proofs(
     """Write the requested proofs; return their facts, ready for JSON."""
     proof, growth = _places(record_id, out, since)
     with opened_ledger(at) as opened:
+        from context_engine.audit.checks.vouching import check_vouched, head_facts
         from context_engine.audit.ledger.key_change import present_checkpoint
         from context_engine.audit.ledger.prove import prove_growth, prove_record
 
@@ -213,11 +177,11 @@ def _proofs(
         if record_id is not None and proof is not None:
             made = prove_record(ledger, record_id, checkpoint)
             facts |= {"record_id": record_id, "index": made.index, "proof": str(proof)}
-            written_exactly(proof, made.text)
+            written(proof, made.text)
         if before is not None and growth is not None:
             grown = prove_growth(ledger, before, checkpoint)
             facts |= {"since": before.size, "consistency": str(growth)}
-            written_exactly(growth, grown.text)
+            written(growth, grown.text)
     return facts
 
 
@@ -245,7 +209,7 @@ def _older(file: Path) -> Checkpoint:
     from context_engine.audit.formats.strict import FormatError
 
     try:
-        return parse_checkpoint(read_exactly(file))
+        return parse_checkpoint(read_text(file))
     except FormatError as error:
         raise ConfigError(str(error), file=str(file)) from None
 
@@ -257,9 +221,6 @@ def _verifier() -> bytes:
     return files("context_engine.audit").joinpath("check_proof.py").read_bytes()
 
 
-SCHEMA_VERSION: Final = 1
-_VERIFY: Final = "run 'context-engine audit verify'"
-
 HEAD: Final = """\b
 Examples:
   context-engine audit head > /mnt/worm/$(date +%F).checkpoint
@@ -268,16 +229,11 @@ Examples:
 
 
 @click.command(epilog=HEAD)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the checkpoint to this file instead of stdout.",
-)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the checkpoint to this file instead of stdout.")
 @click.option("--publish", "hand_out", is_flag=True, help="Publish it to the configured witnesses, file and program.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
-def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) -> None:
+def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) -> int:
     """Write a checkpoint of the current log: the number of its records, and their root.
 
     Pending records are integrated first. Keep checkpoints elsewhere: with one, 'audit verify' detects whether records
@@ -285,6 +241,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     log, gets the newest stored checkpoint. Exit code 1: a destination could not be reached.
     """
     with opened_ledger(at) as opened:
+        from context_engine.audit.checks.vouching import head_facts
         from context_engine.audit.ledger.key_change import present_checkpoint
 
         ledger = opened.ledger
@@ -293,10 +250,10 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
         facts = head_facts(ledger, checkpoint.note)
         missing, newer = unproved(opened, checkpoint), ledger.size + ledger.pending_count() - checkpoint.size
     if out is not None:
-        written_exactly(out, checkpoint.note)
+        written(out, checkpoint.note)
     if as_json:
         report = {"newer_records": newer, "not_proved": missing, "problems": problems}
-        print_json({"schema_version": SCHEMA_VERSION, **facts, **report})
+        publish({**facts, **report})
     elif out is None:
         write_text(checkpoint.note)
     if newer:
@@ -304,7 +261,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     say_unproved(missing)
     for problem in problems:
         note(problem, style="red")
-    click.get_current_context().exit(FAILURE if problems else 0)
+    return FAILURE if problems else 0
 
 
 def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
@@ -316,35 +273,3 @@ def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
     with closing(checkpoint_rhythm(opened.context.setup)) as rhythm:
         published = publish(opened.ledger, rhythm, SystemClock(), at_once=True)
     return () if published is None else published.problems
-
-
-def head_facts(ledger: Ledger, written: str, given: Sequence[VerifierKey] = ()) -> dict[str, Any]:
-    """Return the facts in a checkpoint, ready for JSON, with the known keys that signed it.
-
-    Args:
-        given: verifier keys from outside; if any, they alone and those that they endorsed are known.
-
-    Raises:
-        LedgerCorrupt: a signature is invalid, or the checkpoint does not match the present records.
-    """
-    from context_engine.audit.checks.keys import endorsed_keys
-    from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
-    from context_engine.audit.formats.strict import FormatError
-
-    keys = endorsed_keys(ledger, given) if given else () if ledger.keyring is None else ledger.keyring.verifiers
-    try:
-        signed_note = parse_note(written)
-        checkpoint, signed = parse_checkpoint(signed_note), verify_note(signed_note, keys)
-    except FormatError as error:
-        raise LedgerCorrupt(f"{error}: {_VERIFY}") from None
-    if (checkpoint.origin, checkpoint.root) != (ledger.origin, ledger.root(checkpoint.size)):
-        raise LedgerCorrupt(
-            f"the checkpoint of {checkpoint.size} records does not match the present records: {_VERIFY}"
-        )
-    return {
-        "origin": checkpoint.origin,
-        "size": checkpoint.size,
-        "root": checkpoint.root.hex(),
-        "checkpoint": written,
-        "signed_by": [signature.key.text for signature in signed],
-    }

@@ -11,15 +11,15 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.console import note, print_line, print_table, publish
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.insight.quality import Count, Excursion
     from context_engine.insight.quality_watch import QualityLine
 
-SCHEMA_VERSION: Final = 1
 QUALITY: Final = """\b
 Examples:
   context-engine audit quality
@@ -34,10 +34,10 @@ Exit code: 0 nothing is above its past, 3 something is, 1 failure, 2 usage or co
 @click.command(epilog=QUALITY)
 @click.option("--domain", metavar="NAME", help="Only this domain; default: all.")
 @click.option("--days", type=click.IntRange(7, 3660), help="Days to look back; default: quality_past_days.")
-@click.option("--run-length", type=click.IntRange(100), help="Instead of the setting quality_run_length.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--run-length", type=click.IntRange(100), help="Use this instead of the setting quality_run_length.")
+@with_json
 @with_ledger
-def quality(at: LedgerLocation, domain: str | None, days: int | None, run_length: int | None, as_json: bool) -> None:
+def quality(at: LedgerLocation, domain: str | None, days: int | None, run_length: int | None, as_json: bool) -> int:
     """Tell whether the quality of a domain has fallen, by a control chart for each figure.
 
     The figures are shares: degraded searches, searches without an answer or out of scope, answers with an unsupported
@@ -58,10 +58,10 @@ def quality(at: LedgerLocation, domain: str | None, days: int | None, run_length
         lines = watch.lines(domain)
     if as_json:
         about = {"since": watch.since.isoformat(), "run_length": watch.rule.run_length}
-        print_json({"schema_version": SCHEMA_VERSION, **about, "figures": [line.to_dict() for line in lines]})
+        publish({**about, "figures": [line.to_dict() for line in lines]})
     else:
         _print(lines)
-    click.get_current_context().exit(DEGRADED if any(line.alarmed for line in lines) else 0)
+    return DEGRADED if any(line.alarmed for line in lines) else 0
 
 
 def _print(lines: Sequence[QualityLine]) -> None:
@@ -69,10 +69,10 @@ def _print(lines: Sequence[QualityLine]) -> None:
         note("Nothing is recorded in that time.")
         return
     columns = ("domain", "figure", ">last 100", ">past", ">outcomes", "state")
-    show(out(), table(columns, [_row(line) for line in lines]))
+    print_table(columns, [_row(line) for line in lines])
     for line in lines:
         for excursion in line.excursions:
-            show(out(), Text("\n".join(_told(line, excursion)), "yellow" if excursion.ended else "red"))
+            print_line("\n".join(_told(line, excursion)), "yellow" if excursion.ended else "red")
     if any(not line.compares for line in lines):
         note("A figure with too short a past is not compared yet.")
 

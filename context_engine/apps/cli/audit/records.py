@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.table import Table
 
 from context_engine.apps.cli.audit.ledger import (
     NO_KEY,
@@ -19,17 +18,16 @@ from context_engine.apps.cli.audit.ledger import (
     say_unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, out, print_json, print_json_line, show, table
-from context_engine.apps.cli.option_types import Moment
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.console import note, print_json_line, print_table, publish
+from context_engine.apps.cli.options import Moment, with_json
 from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.look_up import Criteria, RecordRow, Sample
 
 
-SCHEMA_VERSION: Final = 1
 _KINDS: Final = ("search", "rank", "refusal", "context", "answer", "fetch", "erasure", "key", "loss", "pruning")
 _DECISIONS: Final = ("answered", "no_match", "out_of_scope", "incomplete")
 _STATUSES: Final = ("complete", "degraded", "failed")
@@ -60,7 +58,7 @@ Examples:
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N records by --seed, instead of --limit.")
 @click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @click.option("--jsonl", is_flag=True, help="Write one JSON object per line.")
 @with_ledger
 def list_records(
@@ -98,13 +96,12 @@ def list_records(
     if as_json:
         facts = {} if population is None else {"sample": {"seed": seed, "size": len(rows), "population": population}}
         records = [record.to_dict() for record in listed]
-        published = {"schema_version": SCHEMA_VERSION, "records": records, "more": more, **facts}
-        print_json(published)
+        publish({"records": records, "more": more, **facts})
     elif jsonl:
         for record in listed:
             print_json_line(json.dumps(record.to_dict(), ensure_ascii=False))
     elif listed:
-        show(out(), _table(listed))
+        print_table((">index", "time", "kind", "id", "domain", "outcome", "caller"), map(_row, listed))
     else:
         note("No record matches.")
     if more:
@@ -162,7 +159,7 @@ def _criteria(ledger: Ledger, caller: str | None, **wanted: Any) -> list[Criteri
     from context_engine.audit.ledger.look_up import Criteria
 
     callers = [None] if caller is None else sorted(_pseudonyms(ledger, caller))
-    return [Criteria(caller=one, **wanted) for one in callers]
+    return [Criteria(caller=pseudonym, **wanted) for pseudonym in callers]
 
 
 def _newest_first(rows: Iterable[RecordRow]) -> list[RecordRow]:
@@ -176,12 +173,9 @@ def _pseudonyms(ledger: Ledger, caller: str) -> set[str]:
     return {pseudonyms.of_caller(caller) for pseudonyms in ledger_pseudonyms(ledger)}
 
 
-def _table(listed: Sequence[Listed]) -> Table:
-    rows = []
-    for row, error in listed:
-        outcome = " · ".join(filter(None, (row.status, row.decision, error)))
-        of = f"of {row.search_id}" if row.search_id else ""
-        caller = row.caller[:_SHORT] if row.caller else "–"
-        described = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", caller)
-        rows.append((row.index, row.time[:_TO_THE_SECOND], *described))
-    return table((">index", "time", "kind", "id", "domain", "outcome", "caller"), rows)
+def _row(record: Listed) -> tuple[object, ...]:
+    row = record.row
+    outcome = " · ".join(filter(None, (row.status, row.decision, record.error)))
+    of = f"of {row.search_id}" if row.search_id else ""
+    described = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", (row.caller or "–")[:_SHORT])
+    return (row.index, row.time[:_TO_THE_SECOND], *described)

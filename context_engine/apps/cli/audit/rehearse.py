@@ -1,41 +1,40 @@
-"""`audit rehearse`: ask the recorded questions against a draft, without touching what is in force."""
+"""`audit rehearse`: ask recorded questions against a draft, without touching what is in force; its table and page."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.audit.many import Selection, selected_searches, with_selection
-from context_engine.apps.cli.audit.rehearsal_page import (
+from context_engine.apps.cli.console import note, print_line, print_table, publish, written
+from context_engine.apps.cli.context import with_acting
+from context_engine.apps.cli.options import OLD_FILE, with_json, with_page
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.core.text import counted
+from context_engine.errors import ContextEngineError, QueryNotRecorded
+from context_engine.insight.rehearsal import (
+    CHANGES,
     RehearsedSearch,
     change_counts,
     quotes_of,
-    rehearsal_page,
+    rehearsed,
     text_name,
 )
-from context_engine.apps.cli.audit.report import check_pages
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
-from context_engine.apps.cli.context import with_acting
-from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
-from context_engine.errors import ContextEngineError
 
 if TYPE_CHECKING:
     from context_engine.core.engine import Engine
     from context_engine.core.models import SearchRequest
     from context_engine.insight.rehearsal import AnswerText
 
-SCHEMA_VERSION: Final = 1
 _MOST_LINES: Final = 20
 REHEARSE: Final = """\b
 Examples:
@@ -55,12 +54,12 @@ Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 
     "--manifest",
     "manifests",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=OLD_FILE,
     help="A manifest in place of the one of its domain; may be repeated.",
 )
 @click.option(
     "--settings",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=OLD_FILE,
     metavar="FILE",
     help="A JSON object of settings, above those of files, personas and domains.",
 )
@@ -71,8 +70,8 @@ Exit code: 0 every answer stays as it is, 3 some change or failed, 1 failure, 2 
     help="A folder that is ingested into a copy of the base; needs --domain.",
 )
 @with_selection
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_acting
 @with_ledger
 def rehearse(
@@ -84,7 +83,7 @@ def rehearse(
     selection: Selection,
     page: Path | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Ask recorded questions again, today and under a draft, and tell which answers would change.
 
     The draft is a configuration, a manifest, settings, or a folder of documents, which is ingested into a copy of the
@@ -111,11 +110,11 @@ def rehearse(
     if as_json:
         counts = Counter(result.change for result in results)
         rows = [result.to_dict() for result in results]
-        print_json({"schema_version": SCHEMA_VERSION, "counts": dict(counts), "searches": rows})
+        publish({"counts": dict(counts), "searches": rows})
     elif page is None:
         _print(results)
     same = all(result.change == "same" for result in results)
-    click.get_current_context().exit(0 if same else DEGRADED)
+    return 0 if same else DEGRADED
 
 
 @contextmanager
@@ -184,8 +183,6 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
 
 
 def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[RehearsedSearch]:
-    from context_engine.insight.rehearsal import rehearsed
-
     rows = selected_searches(opened.ledger, selection)
     with progress_bar("Asking …") as progress:
         for number, row in enumerate(rows):
@@ -209,7 +206,6 @@ def _request(opened: OpenLedger, record_id: str) -> SearchRequest:
         AuditError: the record or its question is gone.
     """
     from context_engine.audit.review.stored import find_record, recorded_result
-    from context_engine.errors import QueryNotRecorded
 
     record = find_record(opened.ledger, record_id)
     request = recorded_result(opened.ledger, record_id, record.entry, None).request
@@ -223,10 +219,10 @@ def _print(results: list[RehearsedSearch]) -> None:
         note("No search matches.")
         return
     rows = change_counts(results)
-    show(out(), table(("domain", "change", ">answers", ">askers"), rows))
+    print_table(("domain", "change", ">answers", ">askers"), rows)
     changed = [result for result in results if result.change not in ("same", "scores")]
     for result in changed[:_MOST_LINES]:
-        show(out(), Text(clean(f"{result.search_id}  {_told(result)}"), "yellow"))
+        print_line(f"{result.search_id}  {_told(result)}", "yellow")
     if len(changed) > _MOST_LINES:
         note(f"and {len(changed) - _MOST_LINES} more; --json has them.")
     note(f"{counted(len(results), 'question')} asked twice; nothing was changed or recorded")
@@ -245,3 +241,47 @@ def _told(result: RehearsedSearch) -> str:
 def _names(texts: Iterable[AnswerText]) -> str:
     counts = Counter(map(text_name, texts))
     return ", ".join(name if count == 1 else f"{count} texts of {name}" for name, count in counts.items())
+
+
+_QUIET: Final = ("same", "scores")
+_MOST_CASES: Final = 500
+_WORDS: Final = {
+    "decision": "Another decision",
+    "lost": "Lose a text",
+    "gained": "Only gain texts",
+    "order": "Another order",
+    "scores": "Other scores",
+    "failed": "Could not be asked",
+    "same": "Stay the same",
+}
+
+
+def rehearsal_page(
+    searches: Sequence[RehearsedSearch], draft: Sequence[str], *, mask: Callable[[str], str] | None, demo: bool
+) -> str:
+    """Return the page.
+
+    Args:
+        draft: what was rehearsed, such as the names of its files.
+        mask: masks personal data in questions and texts.
+    """
+    from context_engine.apps.web.rendering import Page, standalone_page
+
+    totals = Counter(search.change for search in searches)
+    changed = sorted(
+        (search for search in searches if search.change not in _QUIET), key=lambda each: CHANGES.index(each.change)
+    )
+    values = {
+        "draft": draft,
+        "asked": len(searches),
+        "tiles": [(change, _WORDS[change], totals[change]) for change in CHANGES if totals[change]],
+        "counts": change_counts(searches),
+        "words": _WORDS,
+        "askers": len({search.asker for search in searches}),
+        "concerned": len({search.asker for search in changed}),
+        "changed": changed[:_MOST_CASES],
+        "more": max(len(changed) - _MOST_CASES, 0),
+        "text_name": text_name,
+        "masked": (lambda text: text) if mask is None else mask,
+    }
+    return standalone_page(Page("review/rehearsal.html", values), demo=demo)

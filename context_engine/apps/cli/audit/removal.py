@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import getpass
 import re
-import sys
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
-from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.console import note, outcome, publish
+from context_engine.apps.cli.options import make_sure, with_json, with_yes
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
+from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
-    from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
     from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
-
-
-def make_sure(question: str, *, yes: bool) -> None:
-    """Ask for confirmation at a terminal; elsewhere `--yes` is required.
-
-    Raises:
-        UsageError: there is no terminal and no `--yes`.
-        Abort: the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} It cannot be undone: say --yes.")
-    click.confirm(f"{question} It cannot be undone.", abort=True, err=True)
 
 
 PRUNE: Final = """\b
@@ -47,8 +34,8 @@ Examples:
 
 @click.command(epilog=PRUNE)
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_yes
+@with_json
 @with_ledger
 def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove the oldest records, with their questions and texts, and free their space.
@@ -72,7 +59,7 @@ def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
                 done = prune_records(ledger, retention, clock=ledger.clock)
             plan = done.plan
     if as_json:
-        print_json(_published(plan, done))
+        publish(_published(plan, done))
     else:
         _report_pruned(plan, removed=done is not None)
     _hold(plan)
@@ -88,11 +75,10 @@ def _retention(setup: Setup) -> Retention:
     """
     from context_engine.audit.ledger.prune import Retention
 
-    base = setup.resolver.base().values.audit_retention_days
-    domains = {
-        name: setup.resolver.base(spec).values.audit_retention_days for name, spec in setup.registry.domains.items()
-    }
-    if base is None and not any(days for days in domains.values()):
+    resolver, specs = setup.resolver, setup.registry.domains
+    base = resolver.base().values.audit_retention_days
+    domains = {name: resolver.base(spec).values.audit_retention_days for name, spec in specs.items()}
+    if base is None and not any(domains.values()):
         raise ConfigError(
             "is set neither in the configuration nor for a domain: records are kept for ever",
             key="audit_retention_days",
@@ -131,21 +117,17 @@ def _leftovers(done: Pruned) -> None:
 
 
 def _published(plan: PruningPlan, done: Pruned | None) -> dict[str, Any]:
-    holder = None if plan.holder is None else plan.holder._asdict()
     return {
-        "schema_version": SCHEMA_VERSION,
         "dry_run": done is None,
         "minimum": plan.minimum,
         "border": plan.border,
         "size": plan.size,
         "before": plan.before,
-        "holder": holder,
+        "holder": None if plan.holder is None else plan.holder._asdict(),
         "addenda": None if done is None else done.addenda,
         "overwritten": None if done is None else done.overwritten,
     }
 
-
-SCHEMA_VERSION: Final = 1
 
 ERASE: Final = """\b
 Examples:
@@ -169,8 +151,8 @@ _TRIAL: Final = "only looked for"
 @click.option("--reason", metavar="TEXT", help="The reason; it stays in the log for ever, so name nobody.")
 @click.option("--by", metavar="NAME", help="Who erases; it stays in the log for ever. Default: your login name.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be erased.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_yes
+@with_json
 @with_ledger
 def erase(
     at: LedgerLocation,
@@ -203,47 +185,33 @@ def erase(
         raise click.UsageError(f"--text takes a SHA-256, not {short!r}: 'audit show --json' has all 64 digits of it.")
     if reason is None and not dry_run:
         raise click.UsageError("Missing option '--reason'.")
+    from context_engine.audit.ledger.erase import Wanted
+    from context_engine.audit.ledger.erase import erase as erase_from
+
     with opened_ledger(at) as opened:
-        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version), jobs)
-        words = {"reason": reason or _TRIAL, "by": by or _login()}
-        erased, judged = _erased(opened.ledger, wanted, words, dry_run=True), _judged(opened, wanted, dry_run=True)
+        ledger = opened.ledger
+        wanted = Wanted(
+            record_ids=queries,
+            # A caller may have asked under a former key, or before there was a key.
+            callers=tuple(each.of_caller(name) for name in callers for each in ledger_pseudonyms(ledger)),
+            texts=tuple(text.lower() for text in texts),
+            documents=() if document is None else ((document, version),),
+            sources=jobs,
+        )
+        erase_wanted = partial(
+            erase_from, ledger, wanted, reason=reason or _TRIAL, by=by or _login(), clock=ledger.clock
+        )
+        erased, judged = erase_wanted(dry_run=True), _judged(opened, wanted, dry_run=True)
         if not dry_run:
             if _any(erased) or judged:
                 make_sure(f"Erase {_what(erased, judged)}?", yes=yes)
             with busy("Erasing …", quiet=True):
                 judged = _judged(opened, wanted, dry_run=False)
-                erased = _erased(opened.ledger, wanted, words, dry_run=False)
-            _drop_kept_answers(opened.context.setup, opened.ledger.clock)
+                erased = erase_wanted(dry_run=False)
+            _drop_kept_answers(opened.context.setup, ledger.clock)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict(), "judgements": judged}
-        print_json(published)
+        publish({"dry_run": dry_run, **erased._asdict(), "judgements": judged})
     _report_erased(erased, judged, dry_run=dry_run, as_json=as_json)
-
-
-def _wanted(
-    ledger: Ledger,
-    queries: tuple[str, ...],
-    callers: tuple[str, ...],
-    texts: tuple[str, ...],
-    document: tuple[str | None, str | None],
-    jobs: tuple[str, ...],
-) -> Wanted:
-    from context_engine.audit.ledger.erase import Wanted
-    from context_engine.audit.record.question import Pseudonyms
-
-    # A caller may have asked under a former key, or before there was a key.
-    secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)
-    named = tuple(Pseudonyms(secret).of_caller(name) for name in callers for secret in secrets)
-    document_id, version = document
-    documents = () if document_id is None else ((document_id, version),)
-    lowered = tuple(text.lower() for text in texts)
-    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents, sources=jobs)
-
-
-def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
-    from context_engine.audit.ledger.erase import erase as erase_from
-
-    return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
 
 
 def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
@@ -262,20 +230,10 @@ def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
 
 def _judged(opened: OpenLedger, wanted: Wanted, *, dry_run: bool) -> int:
     """Erase the judgements by the callers and those of the searches whose question is erased; return how many."""
-    from context_engine.audit.record.entry import read_entry
-    from context_engine.service.judgements import Judgement, erase_judgements
+    from context_engine.service.judgements import erase_judgements_of
 
-    callers, ledger = frozenset(wanted.callers), opened.ledger
-
-    def concerns(row: Judgement) -> bool:
-        search_id = str(row.get("search_id", ""))
-        if row.get("by") in callers or {search_id, row.get("answer_id")} & set(wanted.record_ids):
-            return True
-        stored = ledger.entry(search_id) if callers and search_id else None
-        asked = {} if stored is None or stored.entry is None else read_entry(stored.entry).get("caller") or {}
-        return bool(callers & {asked.get("pseudonym"), asked.get("for")})
-
-    return erase_judgements(opened.context.data_dir, concerns, dry_run=dry_run)
+    callers, record_ids = frozenset(wanted.callers), frozenset(wanted.record_ids)
+    return erase_judgements_of(opened.context.data_dir, opened.ledger, callers, record_ids, dry_run=dry_run)
 
 
 def _any(erased: Erased) -> bool:

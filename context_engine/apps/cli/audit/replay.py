@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.answer.replay import AnswerReplay
 from context_engine.apps.cli.app import FAILURE, NOT_ANSWERED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
-from context_engine.apps.cli.console import note, out, print_json, show
+from context_engine.apps.cli.console import note, print_line, publish
 from context_engine.apps.cli.context import CliContext, open_context
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import OLD_FILE, with_json
 from context_engine.apps.web.review.again import Now, recomputed
 from context_engine.apps.web.review.again import replayed as replayed_now
+from context_engine.core.text import counted
 from context_engine.errors import QueryNotRecorded
 from context_engine.service.explaining.words import setting_words
 
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
     from context_engine.audit.review.replay import Replay
 
 
-SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 100
 _NOT_RECORDED: Final = "question not recorded"
-_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 REPLAY: Final = """\b
 Examples:
@@ -43,27 +40,23 @@ Examples:
 
 @click.command(epilog=REPLAY)
 @click.argument("record_id", metavar="[ID]", required=False)
-@click.option("--file", type=_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID.")
+@click.option(
+    "--file", type=OLD_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID."
+)
 @click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
 @with_selection
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def replay(
-    at: LedgerLocation,
-    record_id: str | None,
-    file: Path | None,
-    query: str | None,
-    selection: Selection,
-    as_json: bool,
-) -> None:
+    at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, selection: Selection, as_json: bool
+) -> int:
     """Compute a recorded search or answer again from its record alone; no source and no model is called.
 
     The second stage and the contexts must give the same bytes, and an answer saved beside its record must match the
     record; otherwise the first different field and the reason are reported. The record of an answer must give the same
-    sentences and verdicts. Settings that changed since are listed,
-    with their effect on the answer. With --since, --until, --domain or --sample all searches of a period, or a sample
-    of them, are computed in one run. Exit code: 0 identical, 1 not, 4 a question was not recorded, 2 usage or
-    configuration.
+    sentences and verdicts. Settings that changed since are listed, with their effect on the answer. With --since,
+    --until, --domain or --sample all searches of a period, or a sample of them, are computed in one run. Exit code: 0
+    identical, 1 not, 4 a question was not recorded, 2 usage or configuration.
     """
     if (record_id is not None) + (file is not None) + selection.given != 1:
         raise click.UsageError("Give the ID of a record, or --file, or a period or a sample.")
@@ -72,15 +65,15 @@ def replay(
     if file is not None and at.ledger is not None:
         raise click.UsageError("--ledger is for records of a ledger, not for --file.")
     if selection.given:
-        click.get_current_context().exit(_many(at, selection, as_json=as_json))
+        return _many(at, selection, as_json=as_json)
     replayed = _of_file(at, file) if file is not None else _of_ledger(at, str(record_id), query)
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **replayed.to_dict()})
+        publish(replayed.to_dict())
     elif isinstance(replayed, AnswerReplay):
         _print_answer(replayed)
     else:
         _print(replayed)
-    click.get_current_context().exit(0 if replayed.identical else FAILURE)
+    return 0 if replayed.identical else FAILURE
 
 
 def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay | AnswerReplay:
@@ -95,12 +88,12 @@ def _now(context: CliContext) -> Now:
 def _print_answer(replayed: AnswerReplay) -> None:
     if replayed.identical:
         count = counted(replayed.sentences, "sentence")
-        show(out(), Text(f"identical: the record gives the same answer, {count} with the same verdicts", "green"))
+        print_line(f"identical: the record gives the same answer, {count} with the same verdicts", "green")
         return
-    show(out(), Text(clean(f"not identical: {replayed.explanation}"), "red"))
+    print_line(f"not identical: {replayed.explanation}", "red")
     if replayed.difference is not None:
         path, was, now = replayed.difference
-        show(out(), Text(clean(f"  {path}: recorded {_value(was)}, computed {_value(now)}")))
+        print_line(f"  {path}: recorded {_value(was)}, computed {_value(now)}")
 
 
 def _many(at: LedgerLocation, selection: Selection, *, as_json: bool) -> int:
@@ -135,47 +128,43 @@ def _of_file(at: LedgerLocation, file: Path) -> Replay:
 
 
 def _print(replayed: Replay) -> None:
-    console = out()
     if replayed.identical:
-        show(console, Text("identical: the record gives the same answer to the byte", "green"))
+        print_line("identical: the record gives the same answer to the byte", "green")
     else:
-        show(console, Text(clean(f"not identical: {replayed.explanation or 'a context differs'}"), "red"))
+        print_line(f"not identical: {replayed.explanation or 'a context differs'}", "red")
     if replayed.difference is not None:
         path, was, now = replayed.difference
         first, second = ("shown", "in the record") if replayed.reason == "answer_altered" else ("recorded", "computed")
-        show(console, Text(clean(f"  {path}: {first} {_value(was)}, {second} {_value(now)}")))
-    for one in replayed.contexts:
-        verdict = "identical" if one.identical else one.reason
-        show(console, Text(clean(f"context {one.record_id}: {verdict}"), "" if one.identical else "yellow"))
+        print_line(f"  {path}: {first} {_value(was)}, {second} {_value(now)}")
+    for context in replayed.contexts:
+        verdict = "identical" if context.identical else context.reason
+        print_line(f"context {context.record_id}: {verdict}", "" if context.identical else "yellow")
     _print_settings(replayed)
     if replayed.changed_scorer is not None:
         was, now = replayed.changed_scorer
-        verdict = (
-            f"vectors were compared by {was}, now by {now}" if now else f"vectors were compared by {was}, now by none"
-        )
-        show(console, Text(clean(f"{verdict}: the record cannot tell what that changes")))
+        print_line(f"vectors were compared by {was}, now by {now or 'none'}: the record cannot tell what that changes")
 
 
 def _print_settings(replayed: Replay) -> None:
     """Print the changed settings and their effect on the answer."""
-    changed, console = replayed.changed_settings, out()
+    changed = replayed.changed_settings
     if changed is None:
         return
     if not changed:
-        show(console, Text("no setting has changed since"))
+        print_line("no setting has changed since")
         return
-    show(console, Text(f"{counted(len(changed), 'setting')} changed since:"))
+    print_line(f"{counted(len(changed), 'setting')} changed since:")
     for setting in changed:
         was, now = (_value(setting_words(setting.key, value)) for value in (setting.was, setting.now))
-        show(console, Text(clean(f"  {setting.key}: {was}, now {now} ({setting.origin})")))
+        print_line(f"  {setting.key}: {was}, now {now} ({setting.origin})")
     if replayed.answer_now is not None:
         path, was, now = replayed.answer_now
-        show(console, Text(clean(f"the answer would differ: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
+        print_line(f"the answer would differ: {path}: {_value(was)}, then {_value(now)}", "yellow")
     elif any(setting.judged for setting in changed):
-        show(console, Text("the answer would be the same, as far as the record can tell"))
+        print_line("the answer would be the same, as far as the record can tell")
     unjudged = [setting.key for setting in changed if not setting.judged]
     if unjudged:
-        show(console, Text(clean(f"the record cannot tell what these change: {', '.join(unjudged)}"), "dim"))
+        print_line(f"the record cannot tell what these change: {', '.join(unjudged)}", "dim")
 
 
 def _value(value: Any) -> str:

@@ -7,16 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
-from context_engine.apps.cli.console import out, print_json, table
-from context_engine.apps.cli.console import show as show_part
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.console import print_line, print_table, publish
+from context_engine.apps.cli.options import with_json
 from context_engine.audit.review.stored import answer_entries, context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import Settings
+from context_engine.core.text import counted
 from context_engine.service.explaining.words import reason_words
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from context_engine.audit.review.account import Account
 
 
-SCHEMA_VERSION: Final = 1
 _SEARCHES: Final = ("search", "rank")
 _NO_CHECKPOINT: Final = "No checkpoint covers this record yet: 'context-engine audit head' makes one."
 
@@ -40,7 +36,7 @@ Examples:
 @click.argument("record_id", metavar="ID")
 @click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
 @click.option("--texts", is_flag=True, help="Also show the passages that the caller received.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_json: bool) -> None:
     """Show the record ID: who asked, under which rule, which chunks were shown, and which were not and why.
@@ -64,13 +60,11 @@ def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_
         passages = _passages(record.entry, ledger) if texts else None
         proof = _proof(ledger, record.index)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, **account.to_dict(), "proof": proof}
-        if passages is not None:
-            published["texts"] = [one._asdict() for one in passages]
-        print_json(published)
+        texts_shown = {} if passages is None else {"texts": [passage._asdict() for passage in passages]}
+        publish({**account.to_dict(), "proof": proof, **texts_shown})
     else:
-        print_account(out(), account, proof)
-        print_passages(out(), passages or ())
+        print_account(account, proof)
+        print_passages(passages or ())
     say_unproved(proof["not_proved"])
 
 
@@ -112,11 +106,8 @@ def _passages(entry: bytes, ledger: Ledger) -> list[ShownPassage]:
 
 def _proof(ledger: Ledger, index: int | None) -> dict[str, Any]:
     """Return the first checkpoint that covers a record, and what it does not prove."""
-    covering = (
-        None
-        if index is None
-        else next((checkpoint for checkpoint in ledger.checkpoints() if checkpoint.size > index), None)
-    )
+    later = () if index is None else (each for each in ledger.checkpoints() if each.size > index)
+    covering = next(iter(later), None)
     missing = [NO_KEY] if ledger.keyring is None else []
     return {
         "index": index,
@@ -131,40 +122,40 @@ _STALE: Final = ("expired", "superseded")
 _CHUNK_COLUMNS: Final = ("rank", "chunk", "document", "version", "tier", "fetched", "score", "sha-256", "flags")
 
 
-def print_account(console: Console, account: Account, proof: Mapping[str, Any]) -> None:
+def print_account(account: Account, proof: Mapping[str, Any]) -> None:
     """Print the account of a record, section by section, without empty sections.
 
     Args:
         proof: from `_proof`.
     """
     entry = account.entry
-    _lines(console, f"{entry['kind']} {entry['id']}", _head(account, proof))
-    _lines(console, "Who", _who(account))
-    _lines(console, "Rule", _rule(entry))
-    _table(console, "Sources", ("source", "state", "chunks", "ms", "error"), _sources(entry))
+    _lines(f"{entry['kind']} {entry['id']}", _head(account, proof))
+    _lines("Who", _who(account))
+    _lines("Rule", _rule(entry))
+    _table("Sources", ("source", "state", "chunks", "ms", "error"), _sources(entry))
     if entry["kind"] == "context":
-        _table(console, "Passages in the text", ("label", "source", "chunks"), _context_passages(entry))
-        _table(console, "Left out", ("source", "chunk", "reason"), entry.get("left_out", ()))
+        _table("Passages in the text", ("label", "source", "chunks"), _context_passages(entry))
+        _table("Left out", ("source", "chunk", "reason"), entry.get("left_out", ()))
     elif entry["kind"] == "answer":
-        _lines(console, "Answer", _answer(account))
-        _lines(console, "Searches", _searches(account))
+        _lines("Answer", _answer(account))
+        _lines("Searches", _searches(account))
     else:
-        _table(console, "Shown", _CHUNK_COLUMNS, _chunks(entry))
-        _lines(console, "Stale", _stale(entry))
-        _lines(console, "Not shown", _not_shown(account))
-    _table(console, "Withheld", ("source", "chunk", "classification"), entry.get("withheld", ()))
-    _lines(console, "Notices", _notices(account))
-    _lines(console, "Settings that differ from the default", _settings(account))
-    _table(console, "Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
-    _table(console, "Answers", ("id", "time", "mode", "sentences"), _answers(account))
-    _lines(console, "No longer stored", (f"{part.kind}: {part.why}" for part in account.missing))
+        _table("Shown", _CHUNK_COLUMNS, _chunks(entry))
+        _lines("Stale", _stale(entry))
+        _lines("Not shown", _not_shown(account))
+    _table("Withheld", ("source", "chunk", "classification"), entry.get("withheld", ()))
+    _lines("Notices", _notices(account))
+    _lines("Settings that differ from the default", _settings(account))
+    _table("Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
+    _table("Answers", ("id", "time", "mode", "sentences"), _answers(account))
+    _lines("No longer stored", (f"{part.kind}: {part.why}" for part in account.missing))
 
 
-def print_passages(console: Console, passages: Iterable[ShownPassage]) -> None:
+def print_passages(passages: Iterable[ShownPassage]) -> None:
     """Print the texts that an answer showed, each below its rank and id."""
-    for one in passages:
-        text = one.text if one.text is not None else "(the ledger no longer has its text)"
-        _lines(console, f"{one.rank}  {one.source}/{one.chunk}", text.splitlines())
+    for passage in passages:
+        text = passage.text if passage.text is not None else "(the ledger no longer has its text)"
+        _lines(f"{passage.rank}  {passage.source}/{passage.chunk}", text.splitlines())
 
 
 def _head(account: Account, proof: Mapping[str, Any]) -> list[str]:
@@ -269,14 +260,14 @@ def _chunks(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
 
 def _stale(entry: Mapping[str, Any]) -> list[str]:
     chunks = entry.get("chunks", ())
-    flagged = ((one["chunk"], [flag for flag in one.get("flags", ()) if flag in _STALE]) for one in chunks)
+    flagged = ((chunk["chunk"], [flag for flag in chunk.get("flags", ()) if flag in _STALE]) for chunk in chunks)
     return [f"{chunk}: {', '.join(flags)}" for chunk, flags in flagged if flags]
 
 
 def _not_shown(account: Account) -> list[str]:
     """Return how many candidates were merged or dropped, by stage and reason."""
     ends = Counter(
-        (one["outcome"], one["stage"], one["reason"]) for one in account.fates if one["outcome"] != "returned"
+        (fate["outcome"], fate["stage"], fate["reason"]) for fate in account.fates if fate["outcome"] != "returned"
     )
     return [
         f"{counted(count, 'candidate')} {outcome} at {stage}: {reason_words(reason)}"
@@ -304,7 +295,8 @@ def _settings(account: Account) -> list[str]:
 
 def _contexts(account: Account) -> list[Sequence[Any]]:
     return [
-        (one["id"], one["time"], f"{one['tokens']} of {one['budget']}", len(one["chunks"])) for one in account.contexts
+        (context["id"], context["time"], f"{context['tokens']} of {context['budget']}", len(context["chunks"]))
+        for context in account.contexts
     ]
 
 
@@ -345,8 +337,10 @@ def _searches(account: Account) -> list[str]:
         return []
     words = (account.answer or {}).get("searches") or [{"query": "", "cites": ""}] * len(workflow["rounds"])
     lines = [
-        f"{number}  {made['search']}  {made['why']}, {counted(made['chunks'], 'passage')}: {said['query']}".rstrip(" :")
-        for number, (made, said) in enumerate(zip(workflow["rounds"], words, strict=True), start=1)
+        f"{number}  {made['search']}  {made['why']}, {counted(made['chunks'], 'passage')}: {asked['query']}".rstrip(
+            " :"
+        )
+        for number, (made, asked) in enumerate(zip(workflow["rounds"], words, strict=True), start=1)
     ]
     limits = ", ".join(f"{name} {value:g}" for name, value in workflow["limits"].items())
     return [*lines, f"stopped: {workflow['stopped']}; policy: {workflow['policy']}; limits: {limits}"]
@@ -360,19 +354,19 @@ def _context_passages(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
     return [(chunk["label"], chunk["source"], ", ".join(chunk["chunks"])) for chunk in entry.get("chunks", ())]
 
 
-def _lines(console: Console, title: str, lines: Iterable[str]) -> None:
+def _lines(title: str, lines: Iterable[str]) -> None:
     shown = list(lines)
     if not shown:
         return
-    console.print()
-    show_part(console, Text(clean(title), "bold"))
+    print_line()
+    print_line(title, "bold")
     for line in shown:
-        show_part(console, Text(clean(f"  {line}")))
+        print_line(f"  {line}")
 
 
-def _table(console: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def _table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if not rows:
         return
-    console.print()
-    show_part(console, Text(clean(title), "bold"))
-    show_part(console, table(names, rows, indented=True))
+    print_line()
+    print_line(title, "bold")
+    print_table(names, rows, indented=True)

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
-from context_engine.apps.cli.audit.records import SCHEMA_VERSION
-from context_engine.apps.cli.console import out, print_json, show, table, written
-from context_engine.apps.cli.option_types import Moment
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.console import print_line, print_table, publish, written
+from context_engine.apps.cli.options import Moment, with_json, with_page
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.costs import ModelUse
@@ -45,8 +43,8 @@ class CountTable(NamedTuple):
 @click.command(epilog=_EPILOG)
 @click.option("--since", type=Moment(), metavar="MOMENT", help="Count records from this moment on, e.g. 2026-03-01.")
 @click.option("--until", type=Moment(), metavar="MOMENT", help="Count records before this moment.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_page
+@with_json
 @with_ledger
 def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, page: Path | None, as_json: bool) -> None:
     """Count the records of a ledger by kind, domain, outcome and day, the tokens and cost of the chat models that
@@ -65,7 +63,7 @@ def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, pa
         written(page, _page(statistics, uses, about))
     if as_json:
         models = [asdict(use) for use in uses]
-        print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(statistics), "models": models})
+        publish({**about, **asdict(statistics), "models": models})
     elif page is None:
         _print(statistics, uses, about)
     if unsigned:
@@ -85,14 +83,13 @@ def _about(ledger: Ledger) -> dict[str, Any]:
 
 
 def _print(totals: LedgerStatistics, uses: Sequence[ModelUse], about: Mapping[str, Any]) -> None:
-    console = out()
-    show(console, Text(clean(_head(about)), "bold"))
-    show(console, Text(_span(totals, about)))
+    print_line(_head(about), "bold")
+    print_line(_span(totals, about))
     for counts in _tables(totals, uses) if totals.records else ():
-        console.print()
-        show(console, table(tuple(counts.columns), counts.rows))
+        print_line()
+        print_table(tuple(counts.columns), counts.rows)
     if totals.erased:
-        show(console, Text(f"{counted(totals.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim"))
+        print_line(f"{counted(totals.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim")
 
 
 def _page(totals: LedgerStatistics, uses: Sequence[ModelUse], about: Mapping[str, Any]) -> str:

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, outcome, print_line, print_table, publish
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
     only_domain,
-    open_context,
+    operator_context,
     os_user,
-    require_operator,
     with_location,
 )
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.web.review.subscriptions import change_words
-from context_engine.core.models import utc_text
+from context_engine.core.text import counted
 from context_engine.errors import ContextEngineError, InvalidRequest, nearest
 
 if TYPE_CHECKING:
-    from context_engine.core.engine import Engine
     from context_engine.insight.subscriptions import KeptSubscription, Subscription
     from context_engine.insight.watching import Looked
 
-SCHEMA_VERSION: Final = 1
 SUBSCRIPTIONS: Final = """\b
 Examples:
   context-engine audit subscriptions
@@ -49,7 +42,7 @@ Exit code: 0, 3 with --check if a subscription could not be looked at, 1 failure
 @click.command(epilog=SUBSCRIPTIONS)
 @click.option("--check", is_flag=True, help="Look at every subscription now, and send what has changed.")
 @click.option("--cancel", "cancelled", metavar="ID", help="End a subscription.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def subscriptions(location: ConfigLocation, check: bool, cancelled: str | None, as_json: bool) -> None:
     """List the subscriptions that 'audit impact --subscribe' made, each with its last change.
@@ -62,14 +55,14 @@ def subscriptions(location: ConfigLocation, check: bool, cancelled: str | None, 
 
     if check and cancelled is not None:
         raise click.UsageError("Give one of --check and --cancel.")
-    context = _operators_context(location)
+    context = operator_context(location)
     file = context.data_dir / FILE
     if cancelled is not None:
         _cancel(file, cancelled)
     elif check:
         looked = look_at_all(context.setup, context.data_dir)
         if as_json:
-            print_json({"schema_version": SCHEMA_VERSION, "looked": [each.to_dict() for each in looked]})
+            publish({"looked": [each.to_dict() for each in looked]})
         else:
             print_changes(looked)
             note(f"{counted(len(looked), 'subscription')} looked at")
@@ -98,9 +91,14 @@ def subscribe_to(
         raise click.UsageError("--subscribe takes --document ID (and --source ID), or --question TEXT.")
     if persona is not None and question is None:
         raise click.UsageError("--persona goes with --question.")
-    context = _operators_context(at.configuration)
-    kept = _subscribed(
-        context,
+    from context_engine.insight.watching import subscribe
+
+    context = operator_context(at.configuration)
+    kept = subscribe(
+        context.setup,
+        context.data_dir,
+        context.principal,
+        by=os_user(),
         domain=only_domain(context.setup.registry, domain),
         source_id=source or "",
         document_id=document or "",
@@ -129,61 +127,9 @@ def print_changes(looked: Iterable[Looked]) -> None:
     for each in looked:
         name = f"{each.subscription.subscription_id}  {_summary(each.subscription)}"
         if each.event is not None:
-            show(out(), Text(clean(f"{name}: {change_words(each.event)}"), "yellow"))
+            print_line(f"{name}: {change_words(each.event)}", "yellow")
         if each.problem:
-            note(clean(f"{name}: {each.problem}"), style="red")
-
-
-def _operators_context(location: ConfigLocation) -> CliContext:
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
-    return context
-
-
-def _subscribed(context: CliContext, **about: str) -> KeptSubscription:
-    from context_engine.insight.subscriptions import FILE, KeptSubscription, Subscription, keep, locked, new_id
-    from context_engine.insight.watching import shown_now
-    from context_engine.wiring.build import build_engine
-
-    now, by = utc_text(datetime.now(UTC).replace(microsecond=0)), os_user()
-    made = Subscription(new_id(), principal=context.principal.id, by=by, at=now, **about)
-    principals = context.setup.config.principals
-    with closing(build_engine(context.setup, data_dir=context.data_dir, recorded=False)) as engine:
-        if made.document_id:
-            made = made._replace(source_id=_source_of(context, engine, made))
-        kept = KeptSubscription(made, shown_now(engine, principals, made))
-    file = context.data_dir / FILE
-    with locked(file):
-        keep(file, kept)
-    return kept
-
-
-def _source_of(context: CliContext, engine: Engine, wanted: Subscription) -> str:
-    """Return the source that holds a document.
-
-    Raises:
-        InvalidRequest: none that the principal can read does, or several do.
-    """
-    from context_engine.insight.watching import shown_now
-
-    visible = context.setup.visible(context.principal).domain(wanted.domain)
-    named = [source.id for source in visible.sources if wanted.source_id in ("", source.id)]
-    if not named:
-        known = [source.id for source in visible.sources]
-        raise InvalidRequest(f"{wanted.domain} has no source {wanted.source_id!r}.{nearest(wanted.source_id, known)}")
-    holding, problems = [], []
-    for source_id in named:
-        try:
-            shown = shown_now(engine, context.setup.config.principals, wanted._replace(source_id=source_id))
-            holding += [source_id] if shown.texts else []
-        except ContextEngineError as error:
-            problems.append(str(error))
-    if len(holding) == 1:
-        return holding[0]
-    if holding:
-        raise InvalidRequest(f"{' and '.join(holding)} have a document {wanted.document_id!r}: name one with --source")
-    unread = f" ({'; '.join(problems)})" if problems else ""
-    raise InvalidRequest(f"{wanted.domain} has no document {wanted.document_id!r} in force{unread}")
+            note(f"{name}: {each.problem}", style="red")
 
 
 def _cancel(file: Path, subscription_id: str) -> None:
@@ -199,21 +145,21 @@ def _cancel(file: Path, subscription_id: str) -> None:
 
 def _list(kept: Sequence[KeptSubscription], *, as_json: bool) -> None:
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "subscriptions": [each.to_dict() for each in kept]})
+        publish({"subscriptions": [each.to_dict() for each in kept]})
         return
     rows = [
         (
             each.subscription.subscription_id,
-            clean(_summary(each.subscription)),
+            _summary(each.subscription),
             each.subscription.domain,
-            clean(each.subscription.principal),
+            each.subscription.principal,
             each.changes,
             "" if each.event is None else f"{each.event.time:%Y-%m-%d %H:%M} {change_words(each.event)}",
         )
         for each in kept
     ]
     if rows:
-        show(out(), table(("!id", "document or question", "domain", "principal", ">changes", "last change"), rows))
+        print_table(("!id", "document or question", "domain", "principal", ">changes", "last change"), rows)
     note(counted(len(rows), "subscription"))
     if undelivered := sum(not each.delivered for each in kept):
         note(f"{counted(undelivered, 'change')} not delivered yet: --check sends them again", style="yellow")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.audit.ledger import (
@@ -20,19 +19,18 @@ from context_engine.apps.cli.audit.ledger import (
     verifier_key,
     with_ledger,
 )
-from context_engine.apps.cli.console import note, out, print_json, show
+from context_engine.apps.cli.console import note, print_line, publish, styled
+from context_engine.apps.cli.options import OLD_FILE, with_json
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, LedgerCorrupt
 
 if TYPE_CHECKING:
-    from context_engine.audit.checks.findings import Finding, Verification
+    from context_engine.audit.checks.findings import Verification
     from context_engine.audit.checks.verify import Outside
     from context_engine.audit.ledger.ledger import Ledger
 
 
-SCHEMA_VERSION: Final = 1
 _MOST_WORKERS: Final = 8
 _SHOWN: Final = 100
 
@@ -51,14 +49,7 @@ Examples:
 
 @click.command(epilog=VERIFY)
 @KEYS
-@click.option(
-    "--against",
-    "files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Checkpoints kept elsewhere.",
-)
+@click.option("--against", "files", multiple=True, type=OLD_FILE, metavar="FILE", help="Checkpoints kept elsewhere.")
 @WITNESSES
 @click.option(
     "--strict/--no-strict",
@@ -72,7 +63,7 @@ Examples:
     metavar="N",
     help="Number of processes; default: one per processor, at most 8.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def verify(
     at: LedgerLocation,
@@ -83,7 +74,7 @@ def verify(
     log_only: bool,
     workers: int | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Check that the ledger is as it was written; exit code 1 if not.
 
     The result is "sound" if a key from outside vouches for it (--key, or a witness that cosigned), "self-consistent"
@@ -108,14 +99,14 @@ def verify(
             progress=lambda done, total: progress(done, total, ""),
         )
     if as_json:
-        print_json(_published(verification))
+        publish(_published(verification))
     else:
         _report(verification)
     say_unproved(verification.not_proved)
     unanchored = strict and not verification.anchored
     if unanchored:
         note(UNANCHORED, style="red")
-    click.get_current_context().exit(0 if verification.consistent and not unanchored else FAILURE)
+    return 0 if verification.consistent and not unanchored else FAILURE
 
 
 def _integrate(ledger: Ledger) -> None:
@@ -145,47 +136,35 @@ def _outside(file: Path) -> Iterator[Outside]:
     if len(notes) > 1 and size_of(notes[-1]) is None:
         note(f"left out: the last checkpoint of {file} was cut off while it was written", style="yellow")
         notes = notes[:-1]
-    for one in notes:
-        yield Outside(str(file), one)
+    yield from (Outside(str(file), text) for text in notes)
 
 
 def _report(verification: Verification) -> None:
-    console = out()
     for finding in verification.findings[:_SHOWN]:
-        show(
-            console,
-            Text(clean(f"{finding.where}: "), "bold")
-            .append(clean(finding.problem), "red")
-            .append(f" [{finding.code}]", "dim"),
-        )
-    more = len(verification.findings) - _SHOWN + sum(_beyond(verification).values())
+        print_line(styled((f"{finding.where}: ", "bold"), (finding.problem, "red"), (f" [{finding.code}]", "dim")))
+    not_kept = sum(count for name, count in verification.counts.items() if name.startswith("more "))
+    more = len(verification.findings) - _SHOWN + not_kept
     if more > 0:
-        show(console, Text(f"and {counted(more, 'finding')} more; --json has them"))
+        print_line(f"and {counted(more, 'finding')} more; --json has them")
     for sentence in verification.proved:
-        show(console, Text(clean(sentence)))
+        print_line(sentence)
     counts = f"{counted(verification.size, 'record')}, {counted(verification.counts['checkpoints'], 'checkpoint')}"
     problems = "" if verification.consistent else f", {counted(len(verification.findings), 'finding')}"
     style = {"sound": "green", "self-consistent": "yellow", "not sound": "red"}[verification.verdict]
-    show(console, Text(verification.verdict, style).append(f": {counts}{problems}", ""))
-
-
-def _beyond(verification: Verification) -> dict[str, int]:
-    """Return the number of findings of each code that were not kept."""
-    return {name: count for name, count in verification.counts.items() if name.startswith("more ")}
+    print_line(styled((verification.verdict, style), f": {counts}{problems}"))
 
 
 def _published(verification: Verification) -> dict[str, Any]:
+    findings = [
+        {"code": finding.code, **finding.where._asdict(), "problem": finding.problem}
+        for finding in verification.findings
+    ]
     return {
-        "schema_version": SCHEMA_VERSION,
         "verdict": verification.verdict,
         "sound": verification.verdict == "sound",
         "size": verification.size,
-        "findings": _findings(verification.findings),
+        "findings": findings,
         "proved": verification.proved,
         "not_proved": verification.not_proved,
         "counts": verification.counts,
     }
-
-
-def _findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [{"code": finding.code, **finding.where._asdict(), "problem": finding.problem} for finding in findings]

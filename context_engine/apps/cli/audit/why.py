@@ -6,19 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
-from rich.console import Console
-from rich.text import Text
 
-from context_engine.apps.cli.audit.ledger import (
-    NO_KEY,
-    LedgerLocation,
-    opened_ledger,
-    read_saved,
-    say_unproved,
-    with_ledger,
-)
-from context_engine.apps.cli.console import out, print_json, show
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, say_unsigned, with_ledger
+from context_engine.apps.cli.console import print_line, publish
+from context_engine.apps.cli.options import OLD_FILE, with_json
 from context_engine.apps.web.naming import candidate_names
 from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.models import SearchResult
@@ -27,9 +18,6 @@ from context_engine.service.explaining.why_words import NOT_SAME, why_lines
 if TYPE_CHECKING:
     from context_engine.audit.review.why import AccessTaken, Why
 
-
-SCHEMA_VERSION: Final = 1
-_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 WHY: Final = """\b
 Examples:
@@ -50,9 +38,11 @@ class _Recorded(NamedTuple):
 @click.command(epilog=WHY)
 @click.argument("names", metavar="[ID] CHUNK", nargs=-1)
 @click.option("--source", metavar="ID", help="The chunk's source; needed for a chunk that was no candidate.")
-@click.option("--file", type=_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID.")
+@click.option(
+    "--file", type=OLD_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID."
+)
 @click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_ledger
 def why(
     at: LedgerLocation, names: tuple[str, ...], source: str | None, file: Path | None, query: str | None, as_json: bool
@@ -72,10 +62,9 @@ def why(
     recorded = _of_ledger(at, names[0], query) if file is None else _of_file(file)
     answer = why_shown(recorded.result, names[-1], source, recorded.access)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, **answer.to_dict()}
-        print_json(published)
+        publish(answer.to_dict())
     else:
-        print_why(out(), answer, recorded.result)
+        print_why(answer, recorded.result)
 
 
 def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Recorded:
@@ -87,7 +76,7 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Record
         record = find_record(ledger, record_id)
         result = recorded_result(ledger, record_id, record.entry, query)
         entry = account_of(record.entry, record.index, ledger).entry
-        say_unproved([NO_KEY] if ledger.keyring is None else [])
+        say_unsigned(ledger)
     return _Recorded(result, AccessTaken.of_entry(entry))
 
 
@@ -98,9 +87,9 @@ def _of_file(file: Path) -> _Recorded:
     return _Recorded(load_result(read_saved(file)), AccessTaken())
 
 
-def print_why(console: Console, why: Why, result: SearchResult) -> None:
+def print_why(why: Why, result: SearchResult) -> None:
     """Print why a chunk was shown or not."""
     if not why.same:
-        show(console, Text(NOT_SAME, "yellow"))
+        print_line(NOT_SAME, "yellow")
     for line in why_lines(why, result, candidate_names(result)):
-        show(console, Text(clean(line)))
+        print_line(line)

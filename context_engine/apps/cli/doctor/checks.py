@@ -1,171 +1,27 @@
-"""Checks of `doctor` other than sources: models, adapters, privacy, audit and service."""
+"""What `doctor` prints about adapters, privacy, the audit ledger and the service."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import httpx
 from rich.text import Text
 
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
-from context_engine.core.concurrency.awaiting import awaited
-from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
-from context_engine.core.models import ChatMessage, Chunk, scorer_name, utc_text
-from context_engine.errors import ConfigError, ContextEngineError, StoreError
+from context_engine.core.models import utc_text
+from context_engine.core.text import counted
+from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
-    from context_engine.core.protocols import ChatModel, Reranker
     from context_engine.wiring.audit_report import AuditReport, LedgerState
     from context_engine.wiring.callers import Openings
-    from context_engine.wiring.models import Models
-    from context_engine.wiring.privacy import Masking
-    from context_engine.wiring.setup import Setup
+    from context_engine.wiring.privacy import PrivacyReport
 
-logger = logging.getLogger(__name__)
-MODEL_S: Final = 120.0  # large models load slowly
-_MEASURED_S: Final = 0.5
 _MARGIN: Final = 1.5
-_WORD: Final = "approval"
-_PASSAGES: Final = ("The committee approves a new product.", "Lunch is at noon.")
-
-
-class ModelReport(NamedTuple):
-    """The test of one model; `problem` is None if it works."""
-
-    kind: str
-    name: str
-    problem: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the model works."""
-        return self.problem is None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
-        return {**self._asdict(), "ok": self.ok}
-
-
-def model_reports(setup: Setup, models: Models) -> Iterator[ModelReport]:
-    """Test the embedder, the chat model and the rerankers that the settings name."""
-    values = setup.resolver.base().values
-    if values.embedder is not None:
-        yield ModelReport("embedder", values.embedder, _tried(lambda: _embeds(models)))
-    if values.chat_model is not None:
-        yield ModelReport("chat model", values.chat_model, _tried(lambda: _answers(models.chat_model())))
-    if not values.reranking_enabled:
-        return
-    if values.reranker != "noop":
-        yield ModelReport("reranker", values.reranker, _tried(lambda: _reranks(models.reranker())))
-    for name in values.rerankers:
-        yield ModelReport("reranker", name, _tried(partial(_reranks_named, models, name)))
-
-
-def _embeds(models: Models) -> str | None:
-    embedder = models.embedder()
-    if embedder is None:
-        return None
-    length = len(embedder.embed_query(_WORD))
-    return None if length == embedder.dimension > 0 else f"gave {length} numbers, not {embedder.dimension}"
-
-
-def _answers(model: ChatModel | None) -> str | None:
-    """Ask for one token, which costs next to nothing; an answer without text is one too."""
-    for _part in () if model is None else model.chat([ChatMessage("user", _WORD)], max_tokens=1):
-        pass
-    return None
-
-
-def _reranks_named(models: Models, name: str) -> str | None:
-    return _reranks(models.rerankers()[name])
-
-
-def _reranks(reranker: Reranker | None) -> str | None:
-    if reranker is None:
-        return None
-    scores = awaited(reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES]))
-    scored = _PASSAGES if scores is None else list(scores)
-    return None if len(scored) == len(_PASSAGES) else f"gave {len(scored)} scores for {len(_PASSAGES)} passages"
-
-
-def _tried(test: Callable[[], str | None]) -> str | None:
-    """Return the problem that a test finds, or None; the test of a hanging model ends after `MODEL_S` seconds."""
-
-    def problem() -> str | None:
-        try:
-            return test()
-        except ContextEngineError as error:
-            return str(error)
-        except BaseException as error:  # its text may contain secrets
-            logger.debug("a model raised", exc_info=error)
-            return f"failed with {type(error).__name__} (its text is in the debug log)"
-
-    try:
-        return call_within(MODEL_S, problem, name="doctor-model")
-    except DeadlineExceeded:
-        return f"no answer within {MODEL_S:g} s"
-    except Busy as busy:
-        return str(busy)
-
-
-def stored_adapters(context: CliContext, only: str | None) -> tuple[list[StoredAdapter], str | None]:
-    """Return the adapters stored for registered domains, and the id of the base's embedding model.
-
-    An unreadable base counts as empty.
-
-    Args:
-        only: this domain only; None: all domains.
-    """
-    from context_engine.wiring.embedded_base import base_as_it_is, base_path
-
-    stored: Sequence[StoredAdapter] = ()
-    model_id = None
-    with suppress(StoreError), base_as_it_is(base_path(context.data_dir)) as base:  # its sources report the error
-        if base.exists():
-            stored = base.adapters()
-            model_id = base.stats().model_id
-    names = context.setup.registry.domains
-    return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)], model_id
-
-
-def blend_notes(
-    context: CliContext, adapters: Sequence[StoredAdapter], model_id: str | None, only: str | None
-) -> Iterator[str]:
-    """Yield a note for each domain whose learnt blend is unused because other scorers computed the cosines.
-
-    Args:
-        adapters, model_id: from `stored_adapters`.
-        only: this domain only; None: all domains.
-    """
-    choice = context.setup.resolver.base().values.adapter
-    for name, spec in sorted(context.setup.registry.domains.items()):
-        blend = context.setup.resolver.base(spec).values.learnt_blend
-        if model_id is None or only not in (None, name) or blend is None or blend.cosine is None:
-            continue
-        in_force = [
-            adapter.adapter_id
-            for adapter in adapters
-            if adapter.domain == name and adapter.in_force and not adapter.problem
-        ]
-        used = in_force if choice == "auto" else [choice] if choice != "off" else []
-        scorers = {scorer_name(model_id, adapter_id) for adapter_id in used or (None,)}
-        if blend.cosine not in scorers:
-            yield (
-                f"learnt_blend of {name} is not used: it was learnt with cosines by {blend.cosine}, and they are by "
-                f"{', '.join(sorted(scorers))}: switch the adapter ('context-engine kb adapter list'), or learn it anew"
-            )
 
 
 def adapter_text(context: CliContext, adapters: Sequence[StoredAdapter]) -> Iterator[Text]:
@@ -175,28 +31,6 @@ def adapter_text(context: CliContext, adapters: Sequence[StoredAdapter]) -> Iter
         yield Text(clean(f"{name}: {state}"), "dim")
     if adapters and choice != "auto":
         yield Text(clean(f"! the setting adapter = {choice} overrides the adapter in force"), "yellow")
-
-
-class PrivacyReport(NamedTuple):
-    """Where personal data is masked; `problem` says why masking fails, which blocks searches of these domains."""
-
-    masking: Masking
-    problem: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
-        return {**self.masking._asdict(), "problem": self.problem}
-
-
-def privacy_report(setup: Setup) -> PrivacyReport:
-    """Return where personal data is masked, and test the masking if it is on anywhere."""
-    masking = setup.masking()
-    try:
-        if masking.on:
-            setup.mask().opened()
-    except ConfigError as error:
-        return PrivacyReport(masking, str(error))
-    return PrivacyReport(masking)
 
 
 def privacy_lines(report: PrivacyReport) -> Iterator[Text]:
@@ -282,6 +116,7 @@ def service_report(context: CliContext, query: str | None) -> ServiceReport:
     Args:
         query: a question to measure the rate of searches with; None: do not measure it.
     """
+    from context_engine.apps.server.rate_trial import searches_per_minute
     from context_engine.wiring.callers import openings, unreachable_keys
 
     try:
@@ -292,48 +127,8 @@ def service_report(context: CliContext, query: str | None) -> ServiceReport:
         opened,
         keys_problem=unreachable_keys(context.setup),
         rate_per_minute=context.setup.resolver.base().values.server_rate_per_minute,
-        searches_per_minute=None if query is None else _searches_per_minute(context, query),
+        searches_per_minute=None if query is None else searches_per_minute(context.setup, context.data_dir, query),
     )
-
-
-def _searches_per_minute(context: CliContext, query: str) -> int | None:
-    """Measure the service without its network, with a domain whose sources are all embedded; None if there is none.
-
-    Not measured with a model, which may cost money at every call, nor without the extra `server`.
-    """
-    from context_engine.wiring.embedded_base import in_embedded_base
-
-    values, domains = context.setup.resolver.base().values, context.setup.registry.domains.values()
-    has_model = values.embedder is not None or values.reranker != "noop" or values.query_refiner is not None
-    domain = next((spec for spec in domains if all(map(in_embedded_base, spec.sources))), None)
-    if domain is None or has_model or not all(map(find_spec, ("fastapi", "prometheus_client"))):
-        return None
-    from context_engine.apps.server.app import create_app
-    from context_engine.apps.server.service import Service
-    from context_engine.service.callers import NoAuthentication
-    from context_engine.service.deployment import LiveDeployment, open_deployment
-
-    setup = context.setup.with_pipeline({"server_rate_per_minute": 0, "audit_mode": "off"})
-    live = LiveDeployment(lambda: open_deployment(setup, data_dir=context.data_dir))
-    service = Service(live, NoAuthentication())
-    try:
-        return asyncio.run(_asked_per_minute(create_app(service), {"query": query, "domain": domain.domain}))
-    finally:
-        service.close()
-
-
-async def _asked_per_minute(app: Any, question: Mapping[str, str]) -> int | None:
-    """Ask an app one question after the other, each a little different; None if it does not answer."""
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        count, begun = -1, time.monotonic()
-        while (elapsed_s := time.monotonic() - begun) < _MEASURED_S:
-            asked = {**question, "query": f"{question['query']} {count}"}
-            if (await client.post("/api/v1/rag/query", json=asked)).status_code != 200:
-                return None
-            if count < 0:  # the first opened the base
-                begun = time.monotonic()
-            count += 1
-    return int(60 * count / elapsed_s)
 
 
 def service_lines(report: ServiceReport) -> Iterator[Text]:

@@ -9,30 +9,28 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import out, print_json, show, table
+from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
-    ModelReport,
     adapter_text,
     audit_lines,
-    blend_notes,
-    model_reports,
     privacy_lines,
-    privacy_report,
     service_lines,
     service_report,
-    stored_adapters,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.words import sign
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.wiring.examine import ExaminedSource
+    from context_engine.wiring.model_report import ModelReport
 
 SAMPLE: Final = "approval limit policy"
 EXAMINE_S: Final = 20.0  # longer than a search: an examination may send several requests per dataset
@@ -56,7 +54,7 @@ With --external: 0 if Dify would accept the endpoint and find chunks, else 1.
 @click.option("--external", metavar="URL", help="Check an External Knowledge API instead: send what Dify would send.")
 @click.option("--token-env", metavar="NAME", help="Read its access token from this environment variable.")
 @click.option("--token-file", metavar="FILE", help="Read its access token from this file.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def doctor(
     location: ConfigLocation,
@@ -67,7 +65,7 @@ def doctor(
     token_env: str | None,
     token_file: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Check that every source can be searched and matches its manifest.
 
     Also tests the embedder, the rerankers and the chat model once, and reports masking, the audit ledger, and which
@@ -84,12 +82,15 @@ def doctor(
         good = external_is_good(
             external, token_env=token_env, token_file=token_file, domain=domain, query=sample, as_json=as_json
         )
-        click.get_current_context().exit(0 if good else FAILURE)
+        return 0 if good else FAILURE
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
     from context_engine.wiring.access_advice import access_notices
     from context_engine.wiring.audit_report import audit_report
     from context_engine.wiring.examine import adapter_advice
+    from context_engine.wiring.model_report import blend_notes, model_reports, stored_adapters
+    from context_engine.wiring.privacy import privacy_report
+    from context_engine.wiring.scope import scopes_in_force
 
     context = open_context(location, operator=True)
     setup = context.setup
@@ -97,10 +98,10 @@ def doctor(
         reports = list(_reports(context, domain, None if no_query else query))
     with busy("Trying the models …", quiet=True):
         models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope = _scope(context, domain)
-    adapters, model_id = stored_adapters(context, domain)
-    notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]
-    access, privacy = access_notices(setup), privacy_report(setup)
+    scope = scopes_in_force(setup, context.data_dir, domain)
+    adapters, model_id = stored_adapters(setup, context.data_dir, domain)
+    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, model_id, domain)]
+    access, privacy = access_notices(setup), privacy_report(setup.masking(), setup.mask)
     audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
     ok = all(report.ok for report in reports) and all(model.ok for model in models)
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
@@ -131,8 +132,8 @@ def doctor(
             *audit_lines(audit),
             *service_lines(service),
         ):
-            show(out(), line)
-    click.get_current_context().exit(0 if ok else FAILURE)
+            print_line(line)
+    return 0 if ok else FAILURE
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
@@ -191,13 +192,12 @@ def _published_part(part: Examination) -> dict[str, Any]:
 
 
 def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
-    console = out()
     if not reports:
-        show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
+        print_line("No domain is registered. Write one with 'context-engine init DIR'.")
         return
     columns = ("", "domain", "source", "dataset", "index", ">documents", ">sample", "search")
-    show(console, table(columns, (cells for report in reports for cells in _rows(report))))
-    console.print()
+    print_table(columns, (cells for report in reports for cells in _rows(report)))
+    print_line()
     problems = (line for report in reports for line in _problems(report))
     searched_only = (
         Text(f"{clean(report.source_id)}: searches only; cannot be examined", "dim")
@@ -205,27 +205,15 @@ def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
         if report.examinable is False
     )
     for line in (*problems, *_warnings(reports), *searched_only, *(Text(clean(note), "dim") for note in notes)):
-        show(console, line)
+        print_line(line)
     bad = sum(not report.ok for report in reports)
     total = counted(len(reports), "source")
-    show(console, Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
+    print_line(Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
 
 
 def _model_line(model: ModelReport) -> Text:
     name = f"{model.kind} {clean(model.name)}"
     return Text(f"{name} good", "green") if model.problem is None else Text(f"✗ {name}: {clean(model.problem)}", "red")
-
-
-def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
-    """Return the scope threshold in force for each domain."""
-    from context_engine.wiring.scope import scope_in_force
-
-    domains = context.setup.registry.domains
-    return {
-        name: scope_in_force(context.setup, domains[name], context.data_dir)
-        for name in sorted(domains)
-        if only in (None, name)
-    }
 
 
 def _scope_lines(scope: dict[str, ScopeThreshold]) -> Iterator[Text]:
@@ -239,15 +227,11 @@ def _rows(report: ExaminedSource) -> Iterator[list[Text]]:
     examination = report.examination or Examination()
     if not examination.parts:
         numbers = (examination.documents, examination.records, examination.search_method)
-        yield [_sign(report.ok), *head, _cell(None), _cell(examination.kind or report.adapter), *map(_cell, numbers)]
+        yield [sign(report.ok), *head, _cell(None), _cell(examination.kind or report.adapter), *map(_cell, numbers)]
     for number, part in enumerate(examination.parts):
         first = head if number == 0 else [Text(""), Text("")]
         rest = (part.documents, part.records, part.search_method)
-        yield [_sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
-
-
-def _sign(ok: bool) -> Text:
-    return Text("✓", "green") if ok else Text("✗", "bold red")
+        yield [sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
 
 
 def _cell(value: object) -> Text:

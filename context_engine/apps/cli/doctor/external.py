@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from rich.text import Text
 
-from context_engine.apps.cli.console import out, print_json, show
+from context_engine.apps.cli.console import print_json, print_line
 from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest
 
@@ -21,13 +21,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 def external_is_good(
-    address: str,
-    *,
-    token_env: str | None,
-    token_file: str | None,
-    domain: str | None,
-    query: str | None,
-    as_json: bool,
+    address: str, *, token_env: str | None, token_file: str | None, domain: str | None, query: str | None, as_json: bool
 ) -> bool:
     """Simulate Dify's requests, show what Dify would make of the answers, and return whether all are good.
 
@@ -104,10 +98,9 @@ def _notes(address: str, token: str) -> list[str]:
 
 
 def _show(steps: list[SimulatedCall], notes: list[str]) -> None:
-    console = out()
     for step in steps:
         sign = Text("✓ ", "green") if step.ok else Text("✗ ", "bold red")
         status = "no answer" if step.status is None else str(step.status)
-        show(console, sign + Text(f"{step.step} ({status}, {step.elapsed_s:.2f} s): {clean(step.verdict)}"))
+        print_line(sign + Text(f"{step.step} ({status}, {step.elapsed_s:.2f} s): {clean(step.verdict)}"))
     for note in notes:
-        show(console, Text(f"! {note}", "yellow"))
+        print_line(f"! {note}", "yellow")

@@ -10,20 +10,19 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, show, table
+from context_engine.apps.cli.console import note, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     check_outputs,
     check_writable,
-    combine_options,
     print_warnings,
     write_json,
     write_reports,
 )
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.options import FILE, with_options
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 _VERDICT_STYLES: Final = {"better": "green", "worse": "bold red"}
 
-collection_options = combine_options(
-    click.option("--collections", type=PATH, metavar="FILE", help="YAML or JSON file of several named collections."),
+collection_options = with_options(
+    click.option("--collections", type=FILE, metavar="FILE", help="YAML or JSON file of several named collections."),
     click.option("--collection", multiple=True, metavar="NAME=FOLDER", help="A collection: a folder's queries, qrels."),
 )
 
@@ -109,7 +108,6 @@ def _print(measured: Collected) -> None:
     """Print a row for each collection; with a baseline, also the change of the primary measure and a verdict."""
     from context_engine.evaluation.collections import verdict_of
 
-    console = out()
     columns = ["!collection", ">!questions", *(f">!{measure}" for measure in measured.measures)]
     columns += [f">!Δ {measured.primary}", ">!95 %", "!verdict"] if measured.has_baseline else []
     rows = []
@@ -125,9 +123,9 @@ def _print(measured: Collected) -> None:
     means = ["mean", f"{measured.questions}", *(f"{measured.mean(measure):.4f}" for measure in measured.measures)]
     if measured.has_baseline:
         means.append(f"{measured.mean(measured.primary) - measured.mean(measured.primary, baseline=True):+.4f}")
-    show(console, table(columns, [*rows, [Text(cell, "dim") for cell in means]]))
-    console.print()
-    show(console, Text(f"{measured.questions} judged questions · {measured.title}"))
+    print_table(columns, [*rows, [Text(cell, "dim") for cell in means]])
+    print_line()
+    print_line(f"{measured.questions} judged questions · {measured.title}")
     for name, compared in measured.compared.items():
         print_warnings(f"{name}: {trouble}" for trouble in compared.troubles)
     print_warnings(adapter_cautions(*measured.compared.values()))

@@ -9,11 +9,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import note, out, show, table, written
+from context_engine.apps.cli.console import note, print_line, print_table, styled, written
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import collection_options, named_collections, open_named_collections
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     check_writable,
@@ -23,9 +22,10 @@ from context_engine.apps.cli.eval.options import (
     write_json,
     write_reports,
 )
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -48,19 +48,21 @@ Examples:
 
 
 @click.command(epilog=GATE)
-@click.argument("file", type=PATH)
+@click.argument("file", type=FILE)
 @click.option("--write", is_flag=True, help="Save today's runs as the baseline; creates FILE if it does not exist.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Test the gate with a changed setting.")
 @question_options
 @collection_options
-@click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="Compared [default: R@10, nDCG@10].")
+@click.option(
+    "--measure", "-m", "measures", multiple=True, metavar="NAME", help="Compare this [default: R@10, nDCG@10]."
+)
 @click.option("--floor", multiple=True, metavar="MEASURE=VALUE", help="The lowest mean that each collection may have.")
 @click.option("--allowed-loss", type=click.FloatRange(0, 1), metavar="LOSS", help="Loss that passes [default: 0].")
 @click.option("--strict", is_flag=True, help="Fail on a loss within noise, too.")
 @report_options
 @with_acting
 @with_location
-def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
+def gate(file: Path, location: ConfigLocation, **options: Any) -> int:
     """Measure the collections of a gate file; fail if a mean is below its floor or worse than the baseline.
 
     With --write today's results become the baseline. Questions, judgements, measures and limits are named when the file
@@ -76,7 +78,7 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
 
     if options["write"]:
         _write(file, location, options)
-        return
+        return 0
     _refuse_creation_options(file, options)
     gate_file = read_gate(file)
     measured, demo = _evaluated(gate_file, location, options, tested_file=file)
@@ -89,8 +91,8 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
         _print(result)
     if result.troubles:
         note("The result proves nothing, because a part of the set-up failed: fix it and run again", style="yellow")
-        click.get_current_context().exit(DEGRADED)
-    click.get_current_context().exit(0 if result.holds else FAILURE)
+        return DEGRADED
+    return 0 if result.holds else FAILURE
 
 
 def _evaluated(
@@ -186,7 +188,7 @@ def _floor(text: str) -> tuple[str, float]:
 
 
 def _refuse_creation_options(file: Path, options: dict[str, Any]) -> None:
-    """Refuse options that an existing gate file already answers: only the file holds its limits."""
+    """Refuse options that only create a gate file: an existing file holds its own limits."""
     named = [name for name in _CREATION_OPTIONS if options[name] not in (None, (), False)]
     if named:
         option = "--measure" if named[0] == "measures" else f"--{named[0].replace('_', '-')}"
@@ -194,20 +196,19 @@ def _refuse_creation_options(file: Path, options: dict[str, Any]) -> None:
 
 
 def _print(result: GateResult) -> None:
-    console = out()
     columns = ("!collection", "!measure", ">!floor", ">!baseline", ">!now", ">!difference", ">!95 %", "!outcome")
-    show(console, table(columns, map(_row, result.checks)))
+    print_table(columns, map(_row, result.checks))
     for check in result.fallen:
         _print_worst_questions(result, check)
-    console.print()
+    print_line()
     for name, troubles in result.troubles.items():
         print_warnings(f"{name}: {trouble}" for trouble in troubles)
     print_warnings(adapter_cautions(*result.collected.compared.values()))
     checks = counted(len(result.checks), "check")
     if result.holds:
-        show(console, Text(f"✓ {checks} passed on {result.collected.questions} judged questions", "green"))
+        print_line(f"✓ {checks} passed on {result.collected.questions} judged questions", "green")
     else:
-        show(console, Text(f"✗ {len(result.fallen)} of {checks} failed", "bold red"))
+        print_line(f"✗ {len(result.fallen)} of {checks} failed", "bold red")
 
 
 def _row(check: MeasureCheck) -> list[Text]:
@@ -228,9 +229,8 @@ def _print_worst_questions(result: GateResult, check: MeasureCheck) -> None:
     rows = lost_most(result.collected, check.collection, check.measure)
     if not rows:
         return
-    console = out()
-    console.print()
-    show(console, Text(f"{check.collection}: largest losses by {check.measure}", "bold"))
+    print_line()
+    print_line(f"{check.collection}: largest losses by {check.measure}", "bold")
     for row in rows:
         numbers = f"  {row.baseline:.3f} → {row.now:.3f}  "
-        show(console, Text(numbers).append(clean(row.question), "bold").append(f"  {clean(cut(row.text))}", "dim"))
+        print_line(styled(numbers, (row.question, "bold"), (f"  {clean(cut(row.text))}", "dim")))

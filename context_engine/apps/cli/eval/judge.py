@@ -12,22 +12,16 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.console import note, progress_console, show
-from context_engine.apps.cli.context import (
-    ConfigLocation,
-    only_domain,
-    open_context,
-    with_acting,
-    with_domain,
-    with_location,
-)
-from context_engine.apps.cli.eval.options import PATH, check_writable
-from context_engine.apps.cli.search.command import Day
-from context_engine.apps.cli.words import counted, tier_text
+from context_engine.apps.cli.context import ConfigLocation, open_context, with_acting, with_domain, with_location
+from context_engine.apps.cli.eval.options import check_writable
+from context_engine.apps.cli.options import FILE, Day
+from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name, heading
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 from context_engine.core.policy.masking import as_kept
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
@@ -44,7 +38,7 @@ _PROMPT: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
 @click.command(epilog=JUDGE)
 @click.argument("query")
 @with_domain("Domain to search")
-@click.option("--qrels", type=PATH, required=True, metavar="FILE", help="Append the judgements to this .jsonl file.")
+@click.option("--qrels", type=FILE, required=True, metavar="FILE", help="Append the judgements to this .jsonl file.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Chunks shown.")
 @click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day [default: today].")
 @click.option("--id", "name", metavar="ID", help="Id of the question [default: made from its text].")
@@ -68,14 +62,13 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     check_writable(path)
     query = checked_query(query)
     context = open_context(location, domain=options["domain"], one_domain=True)
-    domain = only_domain(context.registry, options["domain"])
     overrides = {"stage2_top_k": options["top_k"]}
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         request = SearchRequest(
-            query=query, domain=domain, as_of=as_of, overrides=overrides, principal=context.principal
+            query=query, domain=context.domain, as_of=as_of, overrides=overrides, principal=context.principal
         )
         result = as_kept(engine.search(request), engine.mask)
-    question = question_id(path, result.query, domain, as_of, options["name"])
+    question = question_id(path, result.query, context.domain, as_of, options["name"])
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
     for trouble in troubles_in(result):
@@ -120,4 +113,4 @@ def _key() -> str:
             return "q"
         if answer in _GRADES:
             return str(answer)
-        note(f"{answer!r} is none of {', '.join(_GRADES)}", style="yellow")
+        note(f"{answer!r} is not one of {', '.join(_GRADES)}", style="yellow")

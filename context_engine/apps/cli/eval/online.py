@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
-from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.console import note, outcome, print_table, publish
+from context_engine.apps.cli.context import ConfigLocation, operator_context, with_location
+from context_engine.apps.cli.options import with_json
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:
     from context_engine.core.models import Experiment
     from context_engine.evaluation.online import ArmResult, OnlineComparison
 
-SCHEMA_VERSION: Final = 1
 ONLINE: Final = """\b
 Examples:
   context-engine eval online deep
@@ -29,9 +29,9 @@ Exit code: 0 the experiment is over, 3 it is not, 1 failure, 2 usage or configur
 
 @click.command(epilog=ONLINE)
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def online(location: ConfigLocation, name: str, as_json: bool) -> None:
+def online(location: ConfigLocation, name: str, as_json: bool) -> int:
     """Compare the two settings of experiment NAME by the thumbs of those who were served them.
 
     The setting 'experiments' declares an experiment. Each caller is always served the same arm, and counts once, with
@@ -41,8 +41,7 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> None:
     from context_engine.evaluation.online import compared_online
     from context_engine.service.judgements import read_judgements
 
-    context = open_context(location, build_demo=False, operator=True)
-    require_operator(context.setup.config.principals)
+    context = operator_context(location)
     experiments = context.setup.resolver.base().values.experiments
     if name not in experiments:
         raise InvalidRequest(f"there is no experiment {name!r} in the setting experiments.{nearest(name, experiments)}")
@@ -51,27 +50,21 @@ def online(location: ConfigLocation, name: str, as_json: bool) -> None:
         read_judgements(context.data_dir), name, alpha=experiment.alpha, most_pairs=experiment.most_pairs
     )
     if as_json:
-        print_json(_published(name, experiment, compared))
+        publish(_published(name, experiment, compared))
     else:
         _print(experiment, compared)
-    click.get_current_context().exit(DEGRADED if compared.decision == "not_yet" else 0)
+    return DEGRADED if compared.decision == "not_yet" else 0
 
 
 def _published(name: str, experiment: Experiment, compared: OnlineComparison) -> dict[str, Any]:
     arms = {arm: {**result._asdict(), "share": result.share} for arm, result in (("a", compared.a), ("b", compared.b))}
-    about = {"experiment": name, "domain": experiment.domain, "alpha": experiment.alpha}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **about,
-        "most_pairs": experiment.most_pairs,
-        **compared._asdict(),
-        **arms,
-    }
+    about = {"domain": experiment.domain, "alpha": experiment.alpha, "most_pairs": experiment.most_pairs}
+    return {"experiment": name, **about, **compared._asdict(), **arms}
 
 
 def _print(experiment: Experiment, compared: OnlineComparison) -> None:
     rows = [_row("a", compared.a), _row("b", compared.b)]
-    show(out(), table(("arm", ">callers", ">thumbs up", ">share", "95 % interval", ">judgements"), rows))
+    print_table(("arm", ">callers", ">thumbs up", ">share", "95 % interval", ">judgements"), rows)
     outcome(*_decision(compared))
     note(
         f"{counted(compared.pairs, 'pair')} of callers: only a had thumbs up in {compared.better_a}, only b in "

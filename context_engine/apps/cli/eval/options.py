@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import error_line, note, out, print_json, show, written
+from context_engine.apps.cli.console import error_line, note, print_json, print_line, writing, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
-from context_engine.apps.cli.search.command import Day
-from context_engine.apps.web.inert import clean
-from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.apps.cli.options import FILE, Day, with_options
+from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
@@ -34,28 +33,15 @@ _ADAPTER_CAUTION: Final = (
     "or see its effect on held-out questions in 'kb adapter list'."
 )
 _ADAPTER_SUFFIX: Final = re.compile(r"\+[0-9a-f]{12}$")  # <model>+<first 12 digits of the adapter's hash>
-PATH: Final = click.Path(dir_okay=False, path_type=Path)
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def combine_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator that adds several options to a command."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-default_options = combine_options(
+default_options = with_options(
     click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none."),
     click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today]."),
 )
-question_options = combine_options(
-    click.option("--qrels", type=PATH, metavar="FILE", help="Judgements: JSON Lines, tab-separated or TREC."),
-    click.option("--queries", type=PATH, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
+question_options = with_options(
+    click.option("--qrels", type=FILE, metavar="FILE", help="Judgements: JSON Lines, tab-separated or TREC."),
+    click.option("--queries", type=FILE, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
     default_options,
 )
 judgements_option = click.option(
@@ -64,13 +50,15 @@ judgements_option = click.option(
 top_k_option = click.option(
     "--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k]."
 )
-measure_options = combine_options(
-    click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="e.g. R@10, MAP@10, Success@5."),
+measure_options = with_options(
+    click.option(
+        "--measure", "-m", "measures", multiple=True, metavar="NAME", help="Measure this, e.g. R@10, MAP@10, Success@5."
+    ),
     click.option("--by", multiple=True, metavar="FIELD", help="Group the results by this field of the questions."),
 )
-report_options = combine_options(
-    click.option("--report", type=PATH, metavar="FILE", help="Write a report as Markdown."),
-    click.option("--html", type=PATH, metavar="FILE", help="Write the report as one HTML page with charts."),
+report_options = with_options(
+    click.option("--report", type=FILE, metavar="FILE", help="Write a report as Markdown."),
+    click.option("--html", type=FILE, metavar="FILE", help="Write the report as one HTML page with charts."),
     click.option("--title", metavar="TEXT", help="Title of the report."),
     click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout."),
 )
@@ -83,16 +71,13 @@ def check_writable(path: Path) -> None:
         ConfigError: it cannot be written.
     """
     is_new, new_folders = not path.exists(), [folder for folder in path.parents if not folder.exists()]
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8"):
-            pass
+        path.open("a", encoding="utf-8").close()
         if is_new:
             path.unlink()
         for folder in new_folders:
             folder.rmdir()
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
 def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
@@ -199,7 +184,7 @@ def adapter_cautions(*compared: Compared) -> list[str]:
 def print_warnings(warnings: Iterable[object]) -> None:
     """Print one yellow line for each warning."""
     for warning in warnings:
-        show(out(), Text(clean(str(warning)), "yellow"))
+        print_line(str(warning), "yellow")
 
 
 def change_style(pair: Paired) -> str:

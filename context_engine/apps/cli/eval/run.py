@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, show, table
+from context_engine.apps.cli.console import note, print_line, print_table
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import (
     collection_options,
@@ -21,7 +21,6 @@ from context_engine.apps.cli.eval.collections import (
     save_runs,
 )
 from context_engine.apps.cli.eval.options import (
-    PATH,
     adapter_cautions,
     change_cells,
     change_style,
@@ -34,6 +33,7 @@ from context_engine.apps.cli.eval.options import (
     write_json,
     write_reports,
 )
+from context_engine.apps.cli.options import FILE, PLACE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import ms
 from context_engine.apps.web.inert import clean
@@ -69,7 +69,7 @@ Example:
 @click.option("--baseline", multiple=True, metavar="RUN|KEY=VALUE", help="Compare with a run, settings or 'default'.")
 @top_k_option
 @measure_options
-@click.option("--save-run", type=click.Path(path_type=Path), metavar="FILE", help="Write the rankings as a TREC run.")
+@click.option("--save-run", type=PLACE, metavar="FILE", help="Write the rankings as a TREC run.")
 @report_options
 @with_acting
 @with_location
@@ -126,8 +126,8 @@ def _run_collections(location: ConfigLocation, options: dict[str, Any], collecti
 
 
 @click.command(epilog=COMPARE)
-@click.argument("ours", type=PATH)
-@click.argument("theirs", type=PATH)
+@click.argument("ours", type=FILE)
+@click.argument("theirs", type=FILE)
 @question_options
 @measure_options
 @report_options
@@ -175,7 +175,7 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
 
 
 def _print(compared: Compared) -> None:
-    console, ours, baseline = out(), compared.ours, compared.baseline
+    ours, baseline = compared.ours, compared.baseline
     columns = ("!measure", ">!mean", ">!95 %", ">!baseline", ">!difference", ">!95 %", ">!won/lost")
     rows = []
     for measure in ours.measures:
@@ -186,10 +186,10 @@ def _print(compared: Compared) -> None:
             change = change_cells(pair, change_style(pair))
             row += [Text(f"{baseline.mean(measure):.4f}"), *change, Text(f"{pair.wins}/{pair.losses}")]
         rows.append(row)
-    show(console, table(columns if baseline else columns[:3], rows))
-    console.print()
+    print_table(columns if baseline else columns[:3], rows)
+    print_line()
     for line in _summary_lines(compared):
-        show(console, line)
+        print_line(line)
 
 
 def _summary_lines(compared: Compared) -> list[Text]:

@@ -10,11 +10,10 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import note, out, show, table, written
+from context_engine.apps.cli.console import note, print_line, print_table, styled, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.eval.options import (
     DEMO_DAY,
-    PATH,
     check_outputs,
     chosen_measure,
     default_options,
@@ -31,6 +30,7 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.eval.tune_adapter import tune_adapter
 from context_engine.apps.cli.eval.tune_blend import tune_blend
+from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
@@ -68,7 +68,7 @@ Examples:
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
 @click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="The measure to improve.")
 @top_k_option
-@click.option("--write", type=PATH, metavar="FILE", help="Write the result to this rag-pipeline.json or manifest.")
+@click.option("--write", type=FILE, metavar="FILE", help="Write the result to this rag-pipeline.json or manifest.")
 @click.option("--force", is_flag=True, help="Write or use the result even if it is not better beyond noise.")
 @click.option("--dry-run", is_flag=True, help="With --adapter: measure only; keep nothing.")
 @report_options
@@ -144,19 +144,19 @@ def _grid(assignments: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _print_tuned(tuned: Tuned) -> None:
-    console, difference = out(), tuned.difference
+    difference = tuned.difference
     rows = []
     for number, fold in enumerate(tuned.folds, start=1):
         numbers = (f"{value:.4f}" for value in (fold.trained, fold.held_out, fold.baseline))
         rows.append((number, len(fold.questions), *numbers, tuned.candidates[fold.chosen].name))
     columns = (">!fold", ">!questions", ">!chosen on", ">!held out", ">!as configured", "chosen")
-    show(console, table(columns, rows))
-    console.print()
-    show(console, Text("best on all questions: ").append(tuned.candidates[tuned.best].name, "bold"))
+    print_table(columns, rows)
+    print_line()
+    print_line(styled("best on all questions: ", (tuned.candidates[tuned.best].name, "bold")))
     line = f"{tuned.measure} held out: {difference.mean:+.4f} to the configuration, "
     line += f"95 % {difference.low:+.4f} to {difference.high:+.4f}: "
     verdict = ("better beyond noise", "green") if tuned.better else ("not better beyond noise", "yellow")
-    show(console, Text(line).append(*verdict))
+    print_line(styled(line, verdict))
     print_warnings(tuned.troubles)
 
 
@@ -176,9 +176,9 @@ def _write(path: Path, tuned: Tuned, *, force: bool) -> None:
 
 
 @click.command(epilog=SCOPE)
-@click.option("--in", "inside", type=PATH, metavar="FILE", help="Questions the knowledge base should answer.")
+@click.option("--in", "inside", type=FILE, metavar="FILE", help="Questions the knowledge base should answer.")
 @click.option(
-    "--out", "outside", type=PATH, metavar="FILE", help="Questions it should not [default: 200 everyday questions]."
+    "--out", "outside", type=FILE, metavar="FILE", help="Questions it should not [default: 200 everyday questions]."
 )
 @default_options
 @click.option(
@@ -262,12 +262,11 @@ def _threshold_in_force(context: CliContext, domains: Sequence[str]) -> tuple[fl
 
 
 def _print_scope(calibration: Calibration) -> None:
-    console = out()
     rows = ((f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}") for row in calibration.table)
-    show(console, table((">!threshold", ">!in scope kept", ">!out of scope turned away"), rows))
-    console.print()
-    show(console, Text(f"{len(calibration.inside)} questions in scope, {len(calibration.outside)} out of scope"))
+    print_table((">!threshold", ">!in scope kept", ">!out of scope turned away"), rows)
+    print_line()
+    print_line(f"{len(calibration.inside)} questions in scope, {len(calibration.outside)} out of scope")
     for label, row in (("in force", calibration.current), (f"keeps {calibration.keep:.0%}", calibration.chosen)):
         line = Text(f"{label}: ").append(f"{row.threshold:.2f}", "bold")
-        show(console, line.append(f" keeps {row.kept:.1%}, turns away {row.turned_away:.1%}"))
-    show(console, Text(f"separation (area under the ROC curve): {calibration.separation:.3f}"))
+        print_line(line.append(f" keeps {row.kept:.1%}, turns away {row.turned_away:.1%}"))
+    print_line(f"separation (area under the ROC curve): {calibration.separation:.3f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,20 +10,13 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import error_line, note, out, outcome, show, table
-from context_engine.apps.cli.context import CliContext, ConfigLocation, only_domain, open_context
-from context_engine.apps.cli.eval.options import (
-    change_cells,
-    change_style,
-    chosen_measure,
-    open_evaluation,
-    write_json,
-)
+from context_engine.apps.cli.console import error_line, note, outcome, print_line, print_table
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
+from context_engine.apps.cli.eval.options import change_cells, change_style, chosen_measure, open_evaluation, write_json
 from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_beside
-from context_engine.apps.cli.kb.base import TaughtBase, judged_questions, print_calibrations, taught_base
+from context_engine.apps.cli.kb.base import print_calibrations
 from context_engine.apps.cli.progress import busy, progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
@@ -32,6 +26,7 @@ if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.learning.own_start import OwnStart
+    from context_engine.evaluation.learning.taught_base import TaughtBase
     from context_engine.evaluation.session import Session
     from context_engine.learning.parts import QuestionParts
 
@@ -57,7 +52,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
     context, session = open_evaluation(location, options)
     domain = _domain(session, options["domain"])
     check_target(options["write"], domain)
-    with taught_base(context, domain) as taught:
+    with _taught(context, domain) as taught:
         search = JudgedSearch(
             base=taught.base,
             domain=taught.domain.domain,
@@ -83,7 +78,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
 def _tune_unjudged(location: ConfigLocation, options: dict[str, Any]) -> None:
     """Learn an adapter from a domain's base only and keep it; put it in force only with --force."""
     context = open_context(location, domain=options["domain"], one_domain=True)
-    with taught_base(context, only_domain(context.registry, options["domain"])) as taught:
+    with _taught(context, context.domain) as taught:
         start = _learn_own_pairs(taught)
         if options["as_json"]:
             write_json({"own_pairs": start.evidence()}, demo=context.demo)
@@ -92,6 +87,12 @@ def _tune_unjudged(location: ConfigLocation, options: dict[str, Any]) -> None:
             click.get_current_context().exit(FAILURE)
         if not options["dry_run"]:
             _keep_unjudged(context, taught, start, force=options["force"])
+
+
+def _taught(context: CliContext, domain: str) -> AbstractContextManager[TaughtBase]:
+    from context_engine.evaluation.learning.taught_base import taught_base
+
+    return taught_base(context.setup, context.data_dir, context.registry.domain(domain), context.scope)
 
 
 def _learn_own_pairs(taught: TaughtBase) -> OwnStart:
@@ -135,6 +136,7 @@ def _put_in_force(
     context: CliContext, taught: TaughtBase, adapter: DomainAdapter, evidence: Mapping[str, Any], domain: DomainSpec
 ) -> str:
     """Keep an adapter, calibrate the scope threshold under it and put it in force; return its id."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import use_adapter
 
     judged = judged_questions(context.setup).get(domain.domain, ())
@@ -213,7 +215,6 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
     from context_engine.evaluation.learning.adapter_gate import dense_means
     from context_engine.evaluation.metrics import mean
 
-    console = out()
     names = ("model alone", "new answers", "gain", "95 %", "known answers", "gain", "95 %", "cosine alone")
     rows = []
     dense = dense_means(trial.folds, trial.measures)
@@ -223,22 +224,22 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
             gain = trial.difference(measure, known=known)
             row += [Text(f"{mean(scores, measure):.4f}"), *change_cells(gain, change_style(gain))]
         rows.append((*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim")))
-    show(console, table(("measure", *(f">!{name}" for name in names)), rows))
-    console.print()
+    print_table(("measure", *(f">!{name}" for name in names)), rows)
+    print_line()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
-    show(console, Text(f"{learnt}; {_parts(trial.parts)}"))
+    print_line(f"{learnt}; {_parts(trial.parts)}")
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         unused = f"{counted(count, 'other')} not used, because their judged answers match no passage of the base or"
-        show(console, Text(clean(f"{unused} too many: {named}{more}")))
+        print_line(f"{unused} too many: {named}{more}")
     if refusal_follows:
         return
     if trial.refusal:
-        show(console, Text(trial.refusal, "yellow"))
+        print_line(trial.refusal, "yellow")
         return
     new = "also for new answers" if trial.gains() else "for known answers in other words; no difference for new answers"
-    show(console, Text(f"better beyond noise on held-out questions, {new}", "green"))
+    print_line(f"better beyond noise on held-out questions, {new}", "green")
 
 
 def _parts(parts: QuestionParts) -> str:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import out, show, table, written
+from context_engine.apps.cli.console import print_line, print_table, table, written
 from context_engine.apps.cli.context import ConfigLocation
 from context_engine.apps.cli.eval.options import (
     chosen_measure,
@@ -27,10 +26,10 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from context_engine.apps.cli.kb.base import TaughtBase
     from context_engine.core.models import LearntBlend
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial
     from context_engine.evaluation.learning.blend_tune import BlendTrial
+    from context_engine.evaluation.learning.taught_base import TaughtBase
     from context_engine.evaluation.session import Session
 
 _SAME_QUESTIONS: Final = (
@@ -120,21 +119,20 @@ def _is_refused(trial: BlendTrial, options: dict[str, Any]) -> bool:
 
 def _print(trial: BlendTrial, *, refusal_follows: bool) -> None:
     """Print the measurements, and the refusal unless an error line with it follows."""
-    console = out()
     rows = []
     for measure, row in trial.held_out.items():
         mean, low, high = row["difference"]
         numbers = (f"{row['before']:.4f}", f"{row['after']:.4f}", f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}")
         rows.append((measure, *numbers))
-    show(console, table(("!measure", ">!without", ">!held out", ">!difference", ">!95 %"), rows))
-    console.print()
-    show(console, _terms(trial.blend))
-    console.print()
-    show(console, Text(f"learnt from {trial.taught} of {len(trial.before)} judged questions of {trial.domain}"))
+    print_table(("!measure", ">!without", ">!held out", ">!difference", ">!95 %"), rows)
+    print_line()
+    print_line(_terms(trial.blend))
+    print_line()
+    print_line(f"learnt from {trial.taught} of {len(trial.before)} judged questions of {trial.domain}")
     print_warnings(trial.troubles)
     if not refusal_follows:
         better = ("better beyond noise on held-out questions", "green")
-        show(console, Text(*(better if trial.refusal is None else (clean(trial.refusal), "yellow"))))
+        print_line(*(better if trial.refusal is None else (clean(trial.refusal), "yellow")))
 
 
 def _terms(blend: LearntBlend) -> Table:

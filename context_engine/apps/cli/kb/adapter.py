@@ -9,14 +9,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
-from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_domain, with_location
-from context_engine.apps.cli.kb.base import judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.console import note, outcome, print_json, print_line, table
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
+from context_engine.apps.cli.kb.base import opened_base, print_calibrations
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
-    from context_engine.wiring.setup import Setup
 
 
 @click.group()
@@ -30,14 +30,14 @@ def adapter() -> None:
 
 @adapter.command("list", epilog="\b\nExample:\n  context-engine kb adapter list --domain NPA")
 @with_domain("The domain they were learnt for")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Show the adapters of a domain with the gains measured before they were kept.
 
     An adapter is in force for callers who may read the partitions it was learnt from ('kb stats' lists them).
     """
-    _, name = _setup_and_domain(location, domain)
+    name = _context(location, domain).domain
     with opened_base(location) as base:
         adapters = base.adapters(name)
     if as_json:
@@ -45,7 +45,7 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     elif not adapters:
         note(f"{name} has no adapter: 'context-engine eval tune --adapter' learns one from judged questions.")
     else:
-        show(out(), _table(adapters))
+        print_line(_table(adapters))
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter use 3f9a1c0b7e42 --domain NPA")
@@ -54,9 +54,11 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 @with_location
 def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
     """Calibrate the scope threshold under an adapter, then put the adapter in force."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import use_adapter
 
-    setup, name = _setup_and_domain(location, domain)
+    context = _context(location, domain)
+    setup, name = context.setup, context.domain
     judged = judged_questions(setup).get(name, ())
     with opened_base(location, embedder=True) as base:
         base.switchable_adapters(name, adapter_id)  # refuses a wrong id before the slow calibration
@@ -71,7 +73,7 @@ def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
 @with_location
 def off(location: ConfigLocation, domain: str | None) -> None:
     """Put every adapter of a domain out of force: searches compare the model's own vectors again."""
-    _, name = _setup_and_domain(location, domain)
+    name = _context(location, domain).domain
     with opened_base(location) as base:
         base.use_adapter(name, None)
     _print_in_force(name, None)
@@ -82,9 +84,11 @@ def off(location: ConfigLocation, domain: str | None) -> None:
 @with_location
 def undo(location: ConfigLocation, domain: str | None) -> None:
     """Revert the last 'use', 'off' or 'undo' of a domain."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import calibrate_domain
 
-    setup, name = _setup_and_domain(location, domain)
+    context = _context(location, domain)
+    setup, name = context.setup, context.domain
     judged = judged_questions(setup).get(name, ())
     with opened_base(location, embedder=True) as base:
         if not base.undo_adapter(name):
@@ -107,9 +111,8 @@ def adapter_lines(adapters: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]
         yield f"adapter of {domain}", "; ".join(used) or f"none in force of {len(kept)} kept"
 
 
-def _setup_and_domain(location: ConfigLocation, name: str | None) -> tuple[Setup, str]:
-    context = open_context(location, domain=name, one_domain=True, build_demo=False, operator=True)
-    return context.setup, only_domain(context.setup.registry, name)
+def _context(location: ConfigLocation, domain: str | None) -> CliContext:
+    return open_context(location, domain=domain, one_domain=True, build_demo=False, operator=True)
 
 
 def _print_in_force(domain: str, adapter_id: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,20 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import note, out, outcome, print_json, show
+from context_engine.apps.cli.console import note, outcome, print_line, publish, styled
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
-    only_domain,
     open_context,
     os_user,
     with_domain,
     with_location,
 )
-from context_engine.apps.cli.option_types import Moment
-from context_engine.apps.cli.words import counted
+from context_engine.apps.cli.options import Moment, with_json
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name
+from context_engine.core.text import counted
 from context_engine.errors import AuditError, InvalidRequest, nearest
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from context_engine.insight.radar import RadarFinding, RadarReport, RadarSide
     from context_engine.insight.settled import Settled
 
-SCHEMA_VERSION: Final = 1
 CONFLICTS: Final = """\b
 Examples:
   context-engine kb conflicts --domain NPA
@@ -42,18 +41,20 @@ Examples:
   context-engine kb conflicts --domain NPA --settle 7396013a44ba --reason "FCAA-N659 is for other banks"
 
 \b
-Exit code: 0 none that is not settled, 1 there is one, 2 usage or configuration.
+Exit code: 0 all contradictions are settled or there is none, 1 one is not settled, 2 usage or configuration.
 """
 
 
 @click.command(epilog=CONFLICTS)
 @with_domain("The domain whose documents are compared")
-@click.option("--since", type=Moment(), help="Only where a side was fetched or came into force since then.")
-@click.option("--parallel", is_flag=True, help="Also differences of parallel documents, such as two desks' mandates.")
-@click.option("--all", "everything", is_flag=True, help="Also settled ones.")
+@click.option("--since", type=Moment(), help="Only those with a side that was fetched or came into force since then.")
+@click.option(
+    "--parallel", is_flag=True, help="Also show differences between parallel documents, such as two desks' mandates."
+)
+@click.option("--all", "everything", is_flag=True, help="Also show settled contradictions.")
 @click.option("--settle", metavar="ID", help="Settle a contradiction; needs --reason.")
-@click.option("--reason", metavar="TEXT", help="With --settle: why it is none, or what will be done.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--reason", metavar="TEXT", help="With --settle: why it is no contradiction, or what will be done.")
+@with_json
 @with_location
 def conflicts(
     location: ConfigLocation,
@@ -64,7 +65,7 @@ def conflicts(
     settle: str | None,
     reason: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """List documents that contradict each other: the same rule with another value, date, modal, negation or bound.
 
     Sentences and table cells of the documents in force are compared, across sources and tiers. Each finding says which
@@ -76,15 +77,14 @@ def conflicts(
     if (settle is None) != (reason is None):
         raise click.UsageError("Give --settle and --reason together.")
     context = open_context(location, domain=domain, one_domain=True, operator=True)
-    name = only_domain(context.setup.registry, domain)
     now = datetime.now(UTC)
-    report, unread, problem = domain_conflicts(context.setup, Path(context.data_dir), name, now.date())
+    report, unread, problem = domain_conflicts(context.setup, context.data_dir, context.domain, now.date())
     if problem:
         note(f"the radar's memory: {problem}", style="yellow")
-    file = Path(context.data_dir) / FILE
+    file = context.data_dir / FILE
     if settle is not None and reason is not None:
         _settle(file, report, settle, reason)
-        return
+        return 0
     settled = settled_conflicts(file)
     wanted = [
         finding
@@ -97,13 +97,11 @@ def conflicts(
     if as_json:
         rows = [_row(finding, answers, settled.get(finding.finding_id)) for finding in shown]
         counts = {"passages": report.passages, "statements": report.statements, "not_in_force": report.not_in_force}
-        print_json(
-            {"schema_version": SCHEMA_VERSION, "domain": name, **counts, "unread": list(unread), "findings": rows}
-        )
+        publish({"domain": context.domain, **counts, "unread": list(unread), "findings": rows})
     else:
         _print(shown, answers, settled)
         _summary(report, wanted, unsettled, unread)
-    click.get_current_context().exit(FAILURE if unsettled else 0)
+    return FAILURE if unsettled else 0
 
 
 def _settle(file: Path, report: RadarReport, finding_id: str, reason: str) -> None:
@@ -133,11 +131,9 @@ def _answers(context: CliContext, findings: Sequence[RadarFinding]) -> Mapping[s
         ledger = open_ledger(context.setup, context.data_dir, create=False)
     except AuditError:
         return None
-    try:
+    with closing(ledger):
         ledger.integrate()
         return {name: sides.either for name, sides in answers_that_showed(ledger, findings).items()}
-    finally:
-        ledger.close()
 
 
 def _row(finding: RadarFinding, answers: Mapping[str, int] | None, settled: Settled | None) -> dict[str, Any]:
@@ -176,36 +172,28 @@ def _side_row(side: RadarSide) -> dict[str, Any]:
 
 
 def _print(findings: Sequence[RadarFinding], answers: Mapping[str, int] | None, settled: Mapping[str, Settled]) -> None:
-    from rich.text import Text
-
-    console = out()
     for finding in findings:
         what = "; ".join(f"{each.code}: {each.first or '-'} / {each.second or '-'}" for each in finding.differences)
-        head = Text(finding.finding_id, "bold").append(f"  {clean(what)}", "yellow")
-        if finding.basis == "rule":
-            head.append("  in other words", "dim")
-        if answers is not None:
-            head.append(f"  shown in {counted(answers[finding.finding_id], 'answer')}", "dim")
-        show(console, head)
+        basis = "  in other words" if finding.basis == "rule" else ""
+        shown = "" if answers is None else f"  shown in {counted(answers[finding.finding_id], 'answer')}"
+        print_line(styled((finding.finding_id, "bold"), (f"  {what}", "yellow"), (f"{basis}{shown}", "dim")))
         for place, side in enumerate((finding.first, finding.second)):
             words = [clean(each[place + 1]) for each in finding.differences]
-            show(console, _side_text(side, words, yields=finding.yields == ("first", "second")[place]))
+            print_line(_side_text(side, words, yields=finding.yields == ("first", "second")[place]))
         if entry := settled.get(finding.finding_id):
-            show(console, Text(clean(f"  settled by {entry.by} on {entry.at[:10]}: {entry.reason}"), "dim"))
-        console.print()
+            print_line(f"  settled by {entry.by} on {entry.at[:10]}: {entry.reason}", "dim")
+        print_line()
 
 
 def _side_text(side: RadarSide, words: Sequence[str], *, yields: bool) -> Text:
     """Return a side in one paragraph, the words that differ marked."""
-    from rich.text import Text
-
     dates = f", in force from {side.effective_from}" if side.effective_from else ""
     others = f", and in {counted(side.places - 1, 'other passage')}" if side.places > 1 else ""
     less = ", less authority" if yields else ""
-    text = Text(f"  {chunk_name(side.chunk, side.chunk.chunk_id)}", "cyan")
-    cites = f", cites version {clean(side.cites)} of the other" if side.cites else ""
-    text.append(f" (tier {side.tier}{dates}{less}{cites}{others})\n", "dim")
-    text.append(f"    {clean(' '.join(side.text.split()))}")
+    cites = f", cites version {side.cites} of the other" if side.cites else ""
+    name, words_of_side = chunk_name(side.chunk, side.chunk.chunk_id), " ".join(side.text.split())
+    facts = f" (tier {side.tier}{dates}{less}{cites}{others})\n"
+    text = styled((f"  {name}", "cyan"), (facts, "dim"), f"    {words_of_side}")
     for word in filter(None, words):
         text.highlight_regex(rf"(?i)\b{re.escape(word.removeprefix('not '))}", "bold yellow")
     return text

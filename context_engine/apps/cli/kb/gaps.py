@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.text import Text
 
+from context_engine.apps.cli.audit.cases import check_pages
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.audit.report import check_pages
-from context_engine.apps.cli.console import note, out, print_json, show, table, written
+from context_engine.apps.cli.console import note, print_line, print_table, publish, written
 from context_engine.apps.cli.context import only_domain, with_domain
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import with_json, with_page
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.insight.gaps import DocumentName, Gaps, QuestionGroup
 
-SCHEMA_VERSION: Final = 1
 _MOST_ROWS: Final = 15
 _MOST_DOCUMENTS: Final = 30
 GAPS: Final = """\b
@@ -32,9 +30,11 @@ Examples:
 
 @click.command(epilog=GAPS)
 @with_domain("The domain whose searches are read")
-@click.option("--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Period, up to now.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option(
+    "--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Length of the period that ends now."
+)
+@with_page
+@with_json
 @with_ledger
 def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, as_json: bool) -> None:
     """Show the gaps of a domain that its recorded searches reveal.
@@ -60,7 +60,7 @@ def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, a
         values = {"gaps": report, "domain": name, "days": days, "unread": unread}
         written(page, standalone_page(Page("review/gaps.html", values), demo=context.demo))
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "domain": name, "days": days, **_published(report)})
+        publish({"domain": name, "days": days, **_published(report)})
     elif page is None:
         _print(report, days)
         if unread:
@@ -83,43 +83,39 @@ def _published(report: Gaps) -> dict[str, Any]:
 
 
 def _print(report: Gaps, days: int) -> None:
-    _groups("Asked and not answered", report.unanswered, "nearest documents")
-    _groups("Answered by tiers 4 and 5 alone", report.weak, "documents")
-    _groups("Thumbs down", report.disliked, "documents", ("thumbs", "readers"))
-    _documents_table(f"Never shown in {counted(days, 'day')}", [(_name(name),) for name in report.never_shown])
+    _print_groups("Asked and not answered", report.unanswered, "nearest documents")
+    _print_groups("Answered by tiers 4 and 5 alone", report.weak, "documents")
+    _print_groups("Thumbs down", report.disliked, "documents", ("thumbs", "readers"))
+    never = [(_name(name),) for name in report.never_shown]
+    _print_rows(f"Never shown in {counted(days, 'day')}", "document", ("document",), never, _MOST_DOCUMENTS)
     stale = [(_name(item.name), item.answers) for item in report.stale]
-    _documents_table("Past their lifetime, and shown", stale)
+    _print_rows("Past their lifetime, and shown", "document", ("document", ">answers"), stale, _MOST_DOCUMENTS)
     note(f"{counted(report.searches, 'question')} of the last {counted(days, 'day')}")
     if report.unread:
         note(f"{counted(report.unread, 'question')} not kept or erased: they are counted, but not shown")
 
 
-def _groups(
+def _print_groups(
     title: str, groups: Sequence[QuestionGroup], documents: str, counts: tuple[str, str] = ("asked", "askers")
 ) -> None:
-    if not groups:
-        return
-    show(out(), Text(f"{title}: {counted(len(groups), 'subject')}", "bold"))
     rows = [
-        (clean(group.question), group.searches, group.askers, group.last[:10], ", ".join(map(_name, group.documents)))
-        for group in groups[:_MOST_ROWS]
+        (group.question, group.searches, group.askers, group.last[:10], ", ".join(map(_name, group.documents)))
+        for group in groups
     ]
-    show(out(), table(("question", *(f">{name}" for name in counts), "last", documents), rows))
-    if len(groups) > _MOST_ROWS:
-        note(f"and {len(groups) - _MOST_ROWS} more; --json has them")
-    out().print()
+    columns = ("question", *(f">{name}" for name in counts), "last", documents)
+    _print_rows(title, "subject", columns, rows, _MOST_ROWS)
 
 
-def _documents_table(title: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _print_rows(title: str, noun: str, columns: Sequence[str], rows: Sequence[Sequence[object]], most: int) -> None:
+    """Print the first rows of a table, below a title that counts all of them; nothing without a row."""
     if not rows:
         return
-    show(out(), Text(f"{title}: {counted(len(rows), 'document')}", "bold"))
-    columns = ("document", ">answers")[: len(rows[0])]
-    show(out(), table(columns, rows[:_MOST_DOCUMENTS]))
-    if len(rows) > _MOST_DOCUMENTS:
-        note(f"and {len(rows) - _MOST_DOCUMENTS} more; --json has them")
-    out().print()
+    print_line(f"{title}: {counted(len(rows), noun)}", "bold")
+    print_table(columns, rows[:most])
+    if len(rows) > most:
+        note(f"and {len(rows) - most} more; --json has them")
+    print_line()
 
 
 def _name(name: DocumentName) -> str:
-    return clean(f"{name.document_id}{f' v{name.version}' if name.version else ''} ({name.source_id})")
+    return f"{name.document_id}{f' v{name.version}' if name.version else ''} ({name.source_id})"

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from context_engine.apps.cli.console import note, print_json
-from context_engine.apps.cli.context import (
-    CliContext,
-    ConfigLocation,
-    only_domain,
-    open_context,
-    with_domain,
-    with_location,
-)
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="\b\nExample:\n  context-engine kb glossary --domain NPA")
 @with_domain("The domain whose sources are read")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.
@@ -38,7 +32,7 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     from context_engine.core.query import glossary_of
 
     context = open_context(location, domain=domain, one_domain=True, operator=True)
-    spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
+    spec = context.setup.registry.domain(context.domain)
     with busy("Reading the texts …", quiet=True):
         texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
+from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
-from context_engine.apps.cli.kb.base import calibration_text, judged_questions, opened_base, print_calibrations
+from context_engine.apps.cli.kb.base import calibration_text, opened_base, print_calibrations
+from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy, progress_bar
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
     """Show the content of the base, and when each source was last written.
@@ -42,42 +40,41 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         published = {**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters}
         print_json({**published, "ingests": [report.to_dict() for report in ingests]})
         return
-    console = out()
-    show(console, _facts(facts))
-    console.print()
+    print_table(("", ""), _facts(facts), header=False)
+    print_line()
     last = {source_id: report.at for report in reversed(ingests) for source_id in report.sources}
     rows = (
         (name, source.documents, source.chunks, last.get(name, "")[:16].replace("T", " "))
         for name, source in facts.sources.items()
     )
-    show(console, table(("source", ">documents", ">chunks", "last ingest"), rows))
+    print_table(("source", ">documents", ">chunks", "last ingest"), rows)
     if len(facts.partitions) > 1:
-        console.print()
-        show(console, _partitions(facts.partitions))
+        print_line()
+        columns = (">partition", "open to", "clearance", "sources", ">documents", ">chunks")
+        print_table(columns, map(_partition_row, facts.partitions))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_location
-def verify(location: ConfigLocation, as_json: bool) -> None:
+def verify(location: ConfigLocation, as_json: bool) -> int:
     """Check that all rows are unchanged since they were written and indexed once; exit code 1 if not."""
     with opened_base(location) as base, busy("Verifying …"):
         report = base.verify()
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
-        console = out()
         for problem in report.problems:
-            show(console, Text(clean(problem), "red"))
-        state = Text("sound", "green") if report.ok else Text("damaged", "red")
+            print_line(problem, "red")
+        state = ("sound", "green") if report.ok else ("damaged", "red")
         counts = f"{report.documents} documents, {report.chunks} chunks, {report.indexed} indexed"
-        show(console, state.append(f": {counts}", ""))
-    click.get_current_context().exit(0 if report.ok else FAILURE)
+        print_line(styled(state, f": {counts}"))
+    return 0 if report.ok else FAILURE
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb calibrate")
 @with_location
-def calibrate(location: ConfigLocation) -> None:
+def calibrate(location: ConfigLocation) -> int:
     """Calibrate the scope threshold of every domain to the current content of the base.
 
     'ingest' does this itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
@@ -86,7 +83,7 @@ def calibrate(location: ConfigLocation) -> None:
     """
     with opened_base(location, embedder=True) as base:
         all_calibrated = _calibrate(location, base)
-    click.get_current_context().exit(0 if all_calibrated else FAILURE)
+    return 0 if all_calibrated else FAILURE
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb rebuild")
@@ -129,6 +126,7 @@ def repartition(location: ConfigLocation) -> None:
 
 def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
     """Calibrate every domain, or with `anew=False` those that are due; return whether all could be calibrated."""
+    from context_engine.evaluation.learning.taught_base import judged_questions
     from context_engine.wiring.scope import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
@@ -147,31 +145,24 @@ def adopt(location: ConfigLocation, name: str) -> None:
     was made, the other commands warn and name the folder of the base that was left behind: this is NAME.
     """
     from context_engine.settings.data_dir import adopt_data_dir
-    from context_engine.wiring.setup import load_setup
 
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+    setup = location.load()
     path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)
     outcome("adopted", str(path))
 
 
-def _facts(stats: BaseStats) -> Table:
-    if stats.lag is None:
-        index = "unreadable: run 'kb rebuild'"
-    else:
-        index = f"{stats.lag} behind" if stats.lag else "up to date"
-    rows = (
-        ("path", stats.path),
-        ("documents", stats.documents),
-        ("chunks", stats.chunks),
-        ("size", _size(stats.bytes)),
-        ("commits", stats.generation),
-        ("index", index),
-        ("vectors", _vectors(stats)),
-        ("schema, analyser", f"{_schema(stats.schema_version)}, {stats.analyser_version}"),
-        *adapter_lines(stats.adapters),
-        *_calibrations(stats),
-    )
-    return table(("", ""), rows, header=False)
+def _facts(stats: BaseStats) -> Iterator[tuple[str, object]]:
+    index = f"{stats.lag} behind" if stats.lag else "up to date"
+    yield "path", stats.path
+    yield "documents", stats.documents
+    yield "chunks", stats.chunks
+    yield "size", _size(stats.bytes)
+    yield "commits", stats.generation
+    yield "index", "unreadable: run 'kb rebuild'" if stats.lag is None else index
+    yield "vectors", _vectors(stats)
+    yield "schema, analyser", f"{_schema(stats.schema_version)}, {stats.analyser_version}"
+    yield from adapter_lines(stats.adapters)
+    yield from _calibrations(stats)
 
 
 def _schema(version: int) -> str:
@@ -181,14 +172,11 @@ def _schema(version: int) -> str:
     return str(version) if version == newest else f"{version} (older: 'kb rebuild' upgrades it to {newest})"
 
 
-def _partitions(partitions: Sequence[PartitionStats]) -> Table:
-    """Return a table of the partitions, each with its own index, and who may read them."""
-    rows = []
-    for partition in partitions:
-        readers = "those the rules admit" if partition.rules else "everybody"
-        sources, clearance = ", ".join(partition.sources), partition.classification or "none"
-        rows.append((partition.key, readers, clearance, sources, partition.documents, partition.chunks))
-    return table((">partition", "open to", "clearance", "sources", ">documents", ">chunks"), rows)
+def _partition_row(partition: PartitionStats) -> tuple[object, ...]:
+    """Return a partition, which has an index of its own, and who may read it."""
+    readers = "those the rules admit" if partition.rules else "everybody"
+    sources, clearance = ", ".join(partition.sources), partition.classification or "none"
+    return (partition.key, readers, clearance, sources, partition.documents, partition.chunks)
 
 
 def _calibrations(stats: BaseStats) -> Iterator[tuple[str, str]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from datetime import date
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -16,20 +14,20 @@ from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import (
     ConfigLocation,
-    only_domain,
+    note_unwritten,
     open_context,
     require_operator,
     with_acting,
     with_domain,
     with_location,
 )
+from context_engine.apps.cli.options import FILE, Day, with_options
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.places import Places, open_place
 from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
-F = TypeVar("F", bound=Callable[..., Any])
 _MOST_BYTES: Final = 1_000_000
 EPILOG: Final = """\b
 Examples:
@@ -40,30 +38,11 @@ Examples:
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
 """
 
-if TYPE_CHECKING:
-    _DayType = click.ParamType[date]
-else:  # not generic before click 8.2
-    _DayType = click.ParamType
-
-
-class Day(_DayType):
-    """A day as an option, written 2025-06-30."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the day; fail with the expected form if it is not one."""
-        try:
-            return value if isinstance(value, date) else date.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a day: write it as 2025-06-30", param, ctx)
-
-
 _SET: Final = (
     "Change a setting for this search; 'config show' lists them under 'search'. Settings under index, limits and "
     "models are set in the configuration or by CONTEXT_ENGINE_... variables."
 )
-_SHARED_OPTIONS: Final = (
+with_search = with_options(
     with_domain("Search this domain; 'domains' lists them"),
     click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Return N chunks [default: 8]."),
     click.option(
@@ -90,13 +69,7 @@ _SHARED_OPTIONS: Final = (
         help="Limit a context to this many tokens [default: 6000].",
     ),
 )
-
-
-def with_search(command: F) -> F:
-    """Give a command the options that `search` and `compare` share."""
-    for option in reversed(_SHARED_OPTIONS):
-        command = option(command)
-    return command
+"""Gives a command the options that `search`, `compare` and `ask` share."""
 
 
 @click.command(epilog=EPILOG)
@@ -123,18 +96,12 @@ def with_search(command: F) -> F:
 @click.option("--full", is_flag=True, help="With --json: add everything that 'audit replay --file' needs.")
 @click.option("--jsonl", is_flag=True, help="Write each chunk as one line of JSON.")
 @click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage with this rank.")
-@click.option(
-    "--html",
-    "page",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the answer as an HTML page.",
-)
+@click.option("--html", "page", type=FILE, metavar="FILE", help="Also write the answer as an HTML page.")
 @click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
 @click.option("--request-id", metavar="ID", help="Return your own id of this call in the result.")
 @with_acting
 @with_location
-def search(query: str, location: ConfigLocation, **options: Any) -> None:
+def search(query: str, location: ConfigLocation, **options: Any) -> int:
     """Search a domain and show the ranked, provenance-tagged answer.
 
     QUERY is a question or keywords; "-" reads it from stdin.
@@ -146,9 +113,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     context = open_context(location, domain=options["domain"], one_domain=True)
     if options["full"]:
         require_operator(context.setup.config.principals)
-    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
-    from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit_writers import close_writers
+    request = request_to(domain=context.domain, principal=context.principal)
     from context_engine.wiring.build import build_engine
 
     read: Context | None = None
@@ -161,6 +126,8 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
                 _write_json(error.result, demo=context.demo, full=options["full"])
             raise
         if options["context"]:  # made by the engine, which records what is read of an answer
+            from context_engine.core.context import ApproxTokenCounter
+
             form = {"budget": options["budget"], "form": options["form"]}
             read = engine.context(result, counter=ApproxTokenCounter(), **form)
     places = Places(result, context.base)
@@ -173,14 +140,13 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     else:
         _write_table(result, places, explain=options["explain"])
     if options["page"] is not None:
-        from context_engine.apps.cli.search.page import answer_page
+        from context_engine.apps.web.files.answer import answer_page
 
         written(options["page"], answer_page(result, demo=context.demo))
     if options["opened"] is not None:
         open_place(result, options["opened"], places)
-    for sentence in close_writers():
-        note(f"warning: {sentence}", style="yellow")
-    click.get_current_context().exit(outcome_code(result))
+    note_unwritten()
+    return outcome_code(result)
 
 
 def outcome_code(result: SearchResult) -> int:
@@ -310,7 +276,6 @@ def _write_context(result: SearchResult, context: Context) -> None:
 
     write_text(context.text)
     _note_beside(result)
-    used = (
-        f"{context.tokens} of {context.budget} tokens, {context.chunk_count} chunks, {len(context.left_out)} left out"
-    )
+    tokens = f"{context.tokens} of {context.budget} tokens"
+    used = f"{tokens}, {context.chunk_count} chunks, {len(context.left_out)} left out"
     note(f"{used} · {summary(result).plain}")

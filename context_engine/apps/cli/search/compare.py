@@ -13,14 +13,16 @@ from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.console import note, out, print_json, show, table
-from context_engine.apps.cli.context import only_domain, open_context, with_acting
+from context_engine.apps.cli.context import note_unwritten, open_context, with_acting
+from context_engine.apps.cli.options import FILE, OLD_FILE
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
-from context_engine.apps.cli.words import counted, joined, tier_text
+from context_engine.apps.cli.words import joined, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import candidate_names
 from context_engine.core.models import Key, SearchResult
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import Context
@@ -39,9 +41,6 @@ Examples:
   context-engine compare --file answer.json
 """
 
-_IN: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
-_OUT: Final = click.Path(dir_okay=False, path_type=Path)
-
 
 class _ComparedAnswer(NamedTuple):
     """A result, its context if one was made, the mask and the exit code."""
@@ -56,13 +55,15 @@ class _ComparedAnswer(NamedTuple):
 @click.argument("query", required=False)
 @with_search
 @click.option("--record", metavar="ID", help="Compare a recorded answer instead of QUERY (operators).")
-@click.option("--file", type=_IN, metavar="FILE", help="Compare what 'search --json --full' wrote, instead of QUERY.")
+@click.option(
+    "--file", type=OLD_FILE, metavar="FILE", help="Compare what 'search --json --full' wrote, instead of QUERY."
+)
 @click.option("--question", metavar="TEXT", help="With --record: give the question if only its digest was recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Write the comparison as one JSON object, contexts included.")
-@click.option("--save", type=_OUT, metavar="FILE", help="Append the JSON object to FILE as one line.")
+@click.option("--save", type=FILE, metavar="FILE", help="Append the JSON object to FILE as one line.")
 @with_acting
 @with_ledger
-def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> None:
+def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> int:
     """Show an answer next to its baseline, and why they differ.
 
     The baseline is the candidates sorted by relevance, before deduplication, thresholds, reranker and authority.
@@ -82,7 +83,7 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
     if save is not None:
         append_comparison(save, comparison)
         note(f"appended to {save}")
-    click.get_current_context().exit(answer.code)
+    return answer.code
 
 
 def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _ComparedAnswer:
@@ -111,9 +112,8 @@ def _check_nothing_is_searched(options: dict[str, Any]) -> None:
 def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _ComparedAnswer:
     request_to = request_of(from_stdin() if query == "-" else query, {**_UNUSED, **options})
     context = open_context(at.configuration, domain=options["domain"], one_domain=True)
-    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
+    request = request_to(domain=context.domain, principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
-    from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
@@ -121,8 +121,7 @@ def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Comp
             result = engine.search(request)
         read = engine.context(result, counter=ApproxTokenCounter(), budget=options["budget"])
         answer = _ComparedAnswer(result, read, engine.mask, outcome_code(result))
-    for sentence in close_writers():
-        note(f"warning: {sentence}", style="yellow")
+    note_unwritten()
     return answer
 
 

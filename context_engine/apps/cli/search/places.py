@@ -98,7 +98,7 @@ def open_place(result: SearchResult, rank: int, places: Places) -> None:
     Raises:
         InvalidRequest: the answer has no passage of that rank, or the passage has no place that could be opened.
     """
-    chunk = next((one for one in result.chunks if one.rank == rank), None)
+    chunk = next((chunk for chunk in result.chunks if chunk.rank == rank), None)
     if chunk is None:
         most = len(result.chunks)
         raise InvalidRequest(f"--open {rank}: the answer has {most or 'no'} passage{'s' * (most != 1)}")

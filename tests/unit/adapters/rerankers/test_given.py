@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.adapters.rerankers.given import reranker_of
+from context_engine.adapters.rerankers import reranker_of
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest, RerankerError
 

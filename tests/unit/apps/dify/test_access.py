@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import BaseWriter
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.backend import Engines, answer_retrieval
 from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy

@@ -10,8 +10,7 @@ import httpx
 import pytest
 import respx
 
-from context_engine.apps.integrations.knowledge import Server
-from context_engine.apps.integrations.refusal import ServerUnreachable
+from context_engine.apps.integrations.knowledge import Server, ServerUnreachable
 from context_engine.errors import (
     AllSourcesFailed,
     ConfigError,

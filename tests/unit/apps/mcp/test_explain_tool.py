@@ -8,9 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from context_engine.apps.mcp.answers import SearchAnswer
-from context_engine.apps.mcp.explain import _shortened
 from context_engine.apps.mcp.reply import Call, Reply
-from context_engine.apps.mcp.tools import tool_named
+from context_engine.apps.mcp.tools import _shortened, tool_named
 from context_engine.core.models import Principal
 from context_engine.errors import RecordNotFound
 from context_engine.service.callers import Authenticated

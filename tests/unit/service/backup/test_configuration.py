@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.errors import BackupError
 from context_engine.secrecy import keep_secret
-from context_engine.service.backup.configuration import configuration_files, holds_secret
+from context_engine.service.backup.taking import configuration_files, holds_secret
 from context_engine.settings import find_config
 
 

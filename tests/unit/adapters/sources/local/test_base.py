@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, SourceStats
+from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.index import INDEX_VERSION
 from context_engine.adapters.sources.local.reader import Pool
 from context_engine.adapters.sources.local.schema import connect, unusable
+from context_engine.adapters.sources.local.stats import SourceStats
 from context_engine.adapters.sources.stores.chunk_rows import canonical
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import BaseWriter, LocalBase, reader
+from context_engine.adapters.sources.local import LocalBase, reader
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.models import Chunk, Condition, ScoreKind
 from context_engine.errors import StoreError
 from context_engine.testing.fakes import FakeEmbedder

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import BaseWriter, LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.core.models import (
     Chunk,

@@ -1,11 +1,11 @@
 """What people read of `audit why`."""
 
 import io
+from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from rich.console import Console
 
 from context_engine.apps.cli.audit.why import print_why
 from context_engine.audit.review.why import AccessTaken, why
@@ -15,9 +15,9 @@ RULE = "A proposal above the materiality limit goes to the product committee for
 
 
 def told(result, *args):
-    console = Console(file=io.StringIO(), width=400)
-    print_why(console, why(result, *args), result)
-    return console.file.getvalue()
+    with redirect_stdout(io.StringIO()) as shown:
+        print_why(why(result, *args), result)
+    return shown.getvalue()
 
 
 @pytest.fixture(scope="module")
