@@ -164,8 +164,7 @@ def _overlap(first: Quote, second: Quote) -> bool:
 def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
     """Yield the tokens of a statement, of a row those of each cell, with the keys of the names of row and column."""
     if not item.cells:
-        tokens = (*item.lead, *(token for part in item.parts for segment in part for token in segment.tokens))
-        yield frozenset(), tokens
+        yield frozenset(), item.tokens
         return
     name, *cells = item.cells
     named = content_keys(name.tokens) or item.context
