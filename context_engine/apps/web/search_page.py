@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.web.addresses import SEARCHES, search_address, with_query
-from context_engine.apps.web.funnel import funnel_bars
+from context_engine.apps.web.charts import funnel_bars
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import recorded_answer, search_view
 from context_engine.apps.web.steps import recorded_steps
