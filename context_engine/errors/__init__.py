@@ -46,9 +46,9 @@ ContextEngineError
 │   └── LedgerVersionMismatch  written by a newer version
 └── StoreError                the embedded base cannot be used
     ├── StoreLocked           another process is writing
-    ├── JobsUnavailable       the database that keeps the jobs cannot be used
     ├── StoreCorrupt          the files are inconsistent; says how to rebuild
-    └── StoreVersionMismatch  written by another schema or analyser; says how to rebuild
+    ├── StoreVersionMismatch  written by another schema or analyser; says how to rebuild
+    └── JobsUnavailable       the database that keeps the jobs cannot be used
 
 DegradedRetrieval (a warning): an answer without one of its sources or stages.
 """

@@ -77,12 +77,12 @@ def process(bank: Path, machine: str, job_id: str) -> subprocess.Popen[bytes]:
 
 def killed_at(running: subprocess.Popen[bytes], store: JobStore, job_id: str, documents: int, later_s: float) -> bool:
     """Kill a process when that many documents are read, and some time later; return whether it was running still."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while (stage := store.memory(job_id).current) is None or len(stage.read) < documents:
         assert time.monotonic() < until
         if running.poll() is not None:
             return False
-        time.sleep(0.02)
+        time.sleep(0.2)
     time.sleep(later_s)
     running.kill()
     return running.wait() < 0

@@ -47,7 +47,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_classes():
         if issubclass(value, ContextEngineError)
     }
     assert drawn() == actual
-    assert len(actual) == 48
+    assert len(actual) == 49
     assert "DegradedRetrieval (a warning)" in errors.__doc__
     assert issubclass(errors.DegradedRetrieval, UserWarning)
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,13 +18,15 @@ import pytest
 from context_engine.adapters.result_caches.redis import connected
 from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.core.models import SearchRequest
-from context_engine.errors import JobNotFound, JobsUnavailable, StoreLocked
+from context_engine.errors import CostLimitReached, JobNotFound, JobsUnavailable, StoreLocked
 from context_engine.jobs.owned import OwnedJobs
 from context_engine.jobs.store import open_store
-from context_engine.service.deployment import Deployment
+from context_engine.service.deployment import Deployment, DeploymentChat
 from context_engine.testing.fakes import FixedClock
 from context_engine.wiring.audit import open_ledger
 from context_engine.wiring.audit_writers import close_writers
+from tests.e2e.job_process import QuotingModel
+from tests.e2e.test_job_killed import PRICE
 from tests.unit.jobs.test_erased import WORDS, holding
 from tests.unit.service.small_bank import CHAIR, CLERK, caller, searched, small_bank
 
@@ -108,6 +111,20 @@ def test_a_server_that_went_away_ends_the_run_and_the_rest_is_read_later(tmp_pat
             jobs.run(job_id, LIMIT, progress=interrupted)
         assert jobs.memory(job_id).current.read == ("1",)
         assert jobs.run(job_id).stages[0].read == ("1", "2", "3")
+    close_writers()
+
+
+def test_a_budget_holds_though_another_machine_spent_of_it(tmp_path, postgresql_server, agreements, monkeypatch):
+    monkeypatch.setattr(DeploymentChat, "model", lambda _self: QuotingModel())
+    dsn, settings = postgresql_server.new_database(), {**AUDITED, "cost": {"prices": [PRICE]}}
+    with machine(tmp_path / "one", dsn, settings) as one, machine(tmp_path / "two", dsn, settings) as two:
+        first, second = OwnedJobs(one, caller(CLERK)), OwnedJobs(two, caller(CLERK))
+        job_id = first.start("Review", budget_limit=Decimal("0.006")).job_id
+        first.add_documents(job_id, agreements)
+        assert Decimal("0.003") < first.run(job_id, LIMIT, stopped=after(1)).cost < Decimal("0.006")
+        with pytest.raises(CostLimitReached):
+            second.run(job_id)
+        assert second.memory(job_id).current.read == ("1",)
     close_writers()
 
 

@@ -64,3 +64,22 @@ def test_a_list_for_a_text_is_not_to_be_put_in_quotes(folder: Path) -> None:
     manifest = MANIFEST.format(version=1, domain="NPA", source="sops")
     (folder / "manifests/npa.yaml").write_text(manifest.replace("dify,", "local, documents: [{include: ['*.md']}],", 1))
     assert any(one.endswith("documents.0.include: must be text, got a list") for one in problems(folder))
+
+
+def with_jobs_in(folder: Path, base_url: str) -> None:
+    (folder / "config/rag-pipeline.json").write_text('{"jobs_connection": "jobs"}')
+    with (folder / "config/connections.yaml").open("a") as file:
+        file.write(f"jobs: {{base_url: {base_url!r}}}\n")
+
+
+def test_the_connection_of_the_jobs_counts_as_used(folder: Path) -> None:
+    with_jobs_in(folder, "postgresql://db.bank.example/jobs")
+    report = checked(folder)
+    assert report.problems == ()
+    assert "connections.jobs" not in [notice.subject for notice in report.notices]
+
+
+def test_the_jobs_are_not_kept_by_a_server_that_is_no_database(folder: Path) -> None:
+    with_jobs_in(folder, "https://dify.bank.example/v1")
+    assert any("must have base_url postgresql://HOST:PORT/DATABASE to keep jobs" in each for each in problems(folder))
+    assert checked(folder).domains == ("NPA",), "searches go on"

@@ -64,5 +64,15 @@ for (const link of document.querySelectorAll("a[data-copy]")) {
   });
 }
 
-// The page of a job that runs shows its progress.
-if (document.querySelector("[data-running]")) setTimeout(() => location.reload(), 2000);
+// The page of a job that runs shows its progress, and keeps what is being typed until the run has ended.
+async function follow() {
+  const answer = await fetch(location.href).catch(() => null);
+  const next = answer?.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (next && !next.querySelector("[data-running]")) return location.reload();
+  for (const part of next ? document.querySelectorAll("[data-live]") : []) {
+    const newer = next.getElementById(part.id);
+    if (newer && !part.contains(document.activeElement)) part.replaceWith(document.adoptNode(newer));
+  }
+  setTimeout(follow, 2000);
+}
+if (document.querySelector("[data-running]")) setTimeout(follow, 2000);
