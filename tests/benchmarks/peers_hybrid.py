@@ -145,7 +145,7 @@ def langchain(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -> 
 @contextmanager
 def lancedb(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -> Iterator[Peer]:
     """LanceDB's hybrid query over a full-text index (English stems) and exact vectors, reciprocal rank."""
-    os.environ.setdefault("LANCE_LOG", "error")  # it warns of a column at every question
+    os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of a column at every question
     from lancedb import connect
     from lancedb.index import FTS
 
