@@ -4,12 +4,14 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.text import Text
 
 from context_engine.apps.cli import console
 from context_engine.apps.web.inert import clean
+from context_engine.errors import ConfigError
 
 StdoutIn = Callable[[str], io.TextIOWrapper]
 
@@ -69,3 +71,30 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1
     assert shown.startswith("error: first second [2J xxx")
+
+
+def test_words_are_cleaned_and_a_text_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_line("limit\x1b[2J", "bold")
+    console.print_line(console.styled(("access: ", "dim"), "analyst\x07"))
+    console.print_line()
+    console.print_line(Text("as it is"))
+    assert capsys.readouterr().out == "limit [2J\naccess: analyst \n\nas it is\n"
+
+
+def test_the_version_of_a_schema_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    console.publish({"records": []})
+    console.publish({"records": []}, version=2)
+    assert capsys.readouterr().out == '{"schema_version": 1, "records": []}\n{"schema_version": 2, "records": []}\n'
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(ConfigError) as unread:
+        console.read_file(tmp_path / "missing", "--key")
+    with pytest.raises(ConfigError) as undecoded:
+        console.read_text(tmp_path / "binary")
+    with pytest.raises(ConfigError) as unwritten:
+        console.written(tmp_path / "binary" / "file", "text")
+    assert (unread.value.file, unread.value.key) == (str(tmp_path / "missing"), "--key")
+    assert undecoded.value.file == str(tmp_path / "binary")
+    assert unwritten.value.file == str(tmp_path / "binary" / "file")
