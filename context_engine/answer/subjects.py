@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import SentenceFinding
+
+_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -16,9 +20,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
-    if clause.cells:
-        return
-    if not predicate:
+    if clause.cells or not predicate:
         return
     before = claim[: claim.index(subject[0])] if subject else ()
     claimed, done = content_keys(subject) or content_keys(before), content_keys(predicate)  # "it" stands for `before`
@@ -27,17 +29,33 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not any(predicate_too for _, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
-    if content_keys(nearest) and not claimed & (content_keys(nearest) | _other_party(also_done)):
+    acted_on = _other_party(also_done)
+    if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
+        named = clause.before | clause.context
+        acted_on = acted_on if _is_passive(predicate) else frozenset()
+    if (named and not claimed & (named | acted_on)) or _is_cut_short(subject, nearest):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital"."""
+    *_, last = ("", *(token.key for token in subject if token.kind in CONTENT))
+    following = [after for token, after in pairwise((*whole, _END)) if token.key == last]
+    keys = content_keys(subject)
+    return bool(following) and all(after.kind in CONTENT and after.key not in keys for after in following)
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the subject of a predicate turned round: the agent of a passive, or what its act is done to."""
-    if any(token.key == "be" for token in predicate[:2]):
+    if _is_passive(predicate):
         by = next((place for place, token in enumerate(predicate) if token.key == "by"), len(predicate))
         return content_keys(predicate[by:])
     act = next((token.key for token in predicate if token.kind in CONTENT), "")
     return content_keys(predicate) - {act}
+
+
+def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
+    return any(token.key == "be" for token in predicate[:2])
 
 
 def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:

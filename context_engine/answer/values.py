@@ -63,7 +63,7 @@ class SentenceFinding(NamedTuple):
 
     Attributes:
         code: unknown_label, quote_not_found, number, date, currency, unit, modal, negation, name, condition, bound,
-            coverage ...
+            altered, coverage ...
         detail: the words concerned, in a sentence for people.
     """
 

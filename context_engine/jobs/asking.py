@@ -53,6 +53,7 @@ def workflow_finder(
     workflow: str | None,
     rounds: int | None,
     compare: bool = False,
+    most_s: float | None = None,
     runner: Runner = run,
 ) -> Finder:
     """Return what finds the passages of an answer by a workflow.
@@ -61,6 +62,7 @@ def workflow_finder(
         workflow: simple or agentic; None: as the settings of the domain say.
         rounds: most searches, 1 or more; None: as the settings say.
         compare: a comparison is asked for, which needs the result of one search.
+        most_s: most seconds for the searches; None: as the settings say.
         runner: as for `finder_of`.
 
     The finder raises `InvalidRequest` for more rounds than the settings allow, rounds without a workflow that has any,
@@ -75,19 +77,20 @@ def workflow_finder(
             return None
         if compare:
             raise InvalidRequest("a comparison is of one search: leave compare out, or set workflow to simple")
-        limits = _limits(settings, rounds)
+        limits = _limits(settings, rounds, most_s)
         return lambda searched: _found(deployment, searched, limits, _policy(settings, writer), runner)
 
     return finder
 
 
-def _limits(settings: Settings, rounds: int | None) -> RunLimits:
+def _limits(settings: Settings, rounds: int | None, most_s: float | None) -> RunLimits:
     if rounds is not None and rounds > settings.workflow_rounds:
         raise InvalidRequest(
             f"rounds may be at most {settings.workflow_rounds} here (workflow_rounds), got {rounds}: ask for fewer"
         )
     most = settings.workflow_rounds if rounds is None else rounds
-    return RunLimits(most, settings.workflow_hops, settings.workflow_deadline_s).checked()
+    seconds = min(settings.workflow_deadline_s, most_s or settings.workflow_deadline_s)
+    return RunLimits(most, settings.workflow_hops, seconds).checked()
 
 
 def _policy(settings: Settings, writer: Writer | None) -> ChosenPolicy:

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.protocols import TokenCounter
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
-from context_engine.jobs.memory import JobFinding, JobMemory, Stage, counted
+from context_engine.jobs.memory import JobFinding, JobMemory, Stage
 
 MEMORY_TOKENS: Final = 2_000
 """A compressed memory has fewer tokens than this."""

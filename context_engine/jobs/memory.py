@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.answer.cost import money_text
+from context_engine.core.text import counted
 
 
 class Remembered(BaseModel):
@@ -188,8 +189,3 @@ class JobMemory(Remembered):
     def finding(self, finding_id: str) -> JobFinding | None:
         """Return a finding by its id, or None."""
         return next((finding for finding in self.findings if finding.id == finding_id), None)
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import current_process
-from typing import Final
+from typing import Any, Final
 
 from cachetools import TTLCache
 
@@ -80,11 +80,13 @@ class KeptAnswer:
         result: the engine's result, with the candidates.
         response: the whole answer of the RAG API, before it was split into parts; None if none was made.
         parts: the contexts of its parts, if it was split.
+        gathering: the searches that gave it (`answer.gathering.Gathering`), if it took several.
     """
 
     result: SearchResult
     response: RAGPipelineResponse | None = None
     parts: tuple[ContextPart, ...] = ()
+    gathering: Any = None
 
 
 class PackedAnswers:

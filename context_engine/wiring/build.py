@@ -14,19 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from context_engine.adapters.sources.adapter import SourceContext, SourceFactory
 from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.engine import Engine, SystemClock
-from context_engine.core.models import (
-    DomainSpec,
-    SourceSpec,
-)
-from context_engine.core.protocols import (
-    AccessPolicy,
-    Clock,
-    Embedder,
-    IdSource,
-    QueryRefiner,
-    Recorder,
-    Source,
-)
+from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.protocols import AccessPolicy, Clock, Embedder, IdSource, QueryRefiner, Recorder, Source
 from context_engine.core.tracing import Tracer
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter

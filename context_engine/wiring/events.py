@@ -81,7 +81,7 @@ def open_events(setup: Setup, data_dir: str | Path | None = None) -> EventSinks:
 
 def waiting_events(setup: Setup, data_dir: str | Path | None = None) -> int:
     """Return how many events wait for their delivery to a web hook, of every process."""
-    from context_engine.adapters.events.outbox import OUTBOX, Outbox
+    from context_engine.adapters.events.webhook import OUTBOX, Outbox
 
     return len(Outbox(setup.data_dir(data_dir) / OUTBOX))
 

@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_engine.core.engine.permission import permitted_settings
-from context_engine.core.models import (
-    DomainSpec,
-    EffectiveSettings,
-    ScoreKind,
-    SearchRequest,
-    SearchResult,
-    SourceSpec,
-)
+from context_engine.core.models import DomainSpec, EffectiveSettings, ScoreKind, SearchRequest, SearchResult, SourceSpec
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.protocols import TokenCounter
 from context_engine.wiring.embedded_base import base_path, in_embedded_base

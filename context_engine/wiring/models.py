@@ -17,6 +17,8 @@ from context_engine.core.engine.reranking import chosen
 from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
 from context_engine.core.protocols import ChatModel, Clock, Embedder, Entailment, QueryRefiner, Reranker
 from context_engine.core.query.features import UNKNOWN, language
+from context_engine.core.query.prepare import question_kind
+from context_engine.core.ranking.scope import AUTO
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.connections import Connection
@@ -285,7 +287,7 @@ class RerankerChoice:
             InvalidRequest: an unusable option, or reranking on an engine that was built without it.
             ConfigError: the same, set in a file.
         """
-        settings = self.resolver.resolve(domain, request)
+        settings = by_kind(self.resolver.resolve(domain, request), request.query)
         if self.from_code and self.reranker is not None:
             own = {"reranker": Setting(self.reranker.name, "code")}
             own |= {} if settings.values.rerank_by is None else {"rerank_by": Setting(None, "code")}
@@ -305,6 +307,15 @@ class RerankerChoice:
         problem += "set it to true in rag-pipeline.json, in CONTEXT_ENGINE_RERANKING_ENABLED or in the pipeline config"
         origin, key = settings.origins.get("reranking_enabled", "default"), "reranking_enabled"
         raise InvalidRequest(problem) if origin == "call" else ConfigError(problem, file=origin, key=key)
+
+
+def by_kind(settings: EffectiveSettings, query: str) -> EffectiveSettings:
+    """Return the settings of a search with the scope threshold of its kind of question, where that is `auto`."""
+    thresholds = settings.values.scope_by_kind
+    if not thresholds or settings.values.scope_threshold != AUTO:
+        return settings
+    value = thresholds.get(question_kind(query))
+    return settings if value is None else with_layer(settings, {"scope_threshold": Setting(value, "scope_by_kind")})
 
 
 _READ_BY_RERANKERS: Final = ("en", UNKNOWN)

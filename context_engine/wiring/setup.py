@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import (
-    DomainSpec,
-    Notice,
-    NoticeCode,
-    Principal,
-)
+from context_engine.core.models import DomainSpec, Notice, NoticeCode, Principal
 from context_engine.core.policy.access import OPEN_ACCESS, has_rules, visible
-from context_engine.core.protocols import (
-    AccessPolicy,
-    Clock,
-)
+from context_engine.core.protocols import AccessPolicy, Clock
 from context_engine.errors import ConfigError
 from context_engine.settings import (
     Config,

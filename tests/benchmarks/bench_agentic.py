@@ -8,6 +8,7 @@ rule-based policy, the same for all questions. Nothing was chosen on the questio
 
 one search   questions whose documents are both among the passages of a single search
 parts        the same, with the setting `multi_query`
+edges        the same, with the setting `graph_hops` 2
 workflow     questions whose documents are both among the passages of the workflow
 cited        questions whose documents are both cited by the sentences of an answer without a model, from one search and
              from the workflow
@@ -42,7 +43,7 @@ from context_engine.wiring.setup import load_setup
 QUESTIONS = Path(__file__).parent / "multi_hop_questions.jsonl"
 SPLITS = ("development", "held")
 LIMITS = RunLimits()
-WAYS = ("single", "parts", "workflow", "single_cited", "workflow_cited")
+WAYS = ("single", "parts", "edges", "workflow", "single_cited", "workflow_cited")
 
 
 class Outcome(NamedTuple):
@@ -51,6 +52,7 @@ class Outcome(NamedTuple):
     question: dict[str, Any]
     single: bool
     parts: bool
+    edges: bool
     workflow: bool
     single_cited: bool
     workflow_cited: bool
@@ -70,7 +72,7 @@ def main() -> None:
         bank = load_setup(manifest_dir=demo.MANIFESTS, env={}, cwd=work)
         data = demo.ensure_base(work / "demo", bank.registry)
         policies, policy_data = ingested(given.corpus, work / "policies")
-        print(f"{'':28}passages  questions  one search   parts  workflow   cited: one  workflow   searches")
+        print(f"{'':28}passages  questions  one search   parts     edges  workflow   cited: one  workflow   searches")
         with (
             build_engine(bank, data_dir=data, recorded=False) as demo_engine,
             build_engine(policies, data_dir=policy_data, recorded=False) as policy_engine,
@@ -100,6 +102,7 @@ def outcome_of(engine: Engine, row: dict[str, Any], passages: int) -> Outcome:
         row,
         has_both(single.chunks, row["documents"]),
         has_both(engine.search(request(row["question"], multi_query=True)).chunks, row["documents"]),
+        has_both(engine.search(request(row["question"], graph_hops=2)).chunks, row["documents"]),
         has_both(together.chunks, row["documents"]),
         has_both(cited(single, None), row["documents"]),
         has_both(cited(together, gathering), row["documents"]),

@@ -31,8 +31,8 @@ WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("cited clauses, one hop", {"graph_hops": 1, "graph_edges": CITES}),
     ("cited clauses, two hops", {"graph_hops": 2, "graph_edges": CITES}),
     ("chunks beside", {"graph_hops": 1, "graph_edges": [Edge.NEXT_CHUNK]}),
-    ("all edges, one hop", {"graph_hops": 1}),
-    ("all edges, two hops", {"graph_hops": 2}),
+    ("all edges, one hop", {"graph_hops": 1, "graph_edges": list(Edge)}),
+    ("all edges, two hops", {"graph_hops": 2, "graph_edges": list(Edge)}),
 )
 
 

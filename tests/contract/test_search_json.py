@@ -165,7 +165,7 @@ def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
     assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices", "record", "rerank_adapter"}
     same = set(BEFORE["properties"]) - {"schema_version", "warnings", "searched"}
     searched_before, searched_now = (schema["properties"]["searched"] for schema in (BEFORE, SCHEMA))
-    assert set(searched_now["properties"]) - set(searched_before["properties"]) == {"corrected"}
+    assert set(searched_now["properties"]) - set(searched_before["properties"]) == {"corrected", "translations"}
     assert searched_now["required"] == searched_before["required"]
     assert {key: SCHEMA["properties"][key] for key in same} == {key: BEFORE["properties"][key] for key in same}
     assert {**BEFORE["$defs"], "notice": SCHEMA["$defs"]["notice"], "chunk": SCHEMA["$defs"]["chunk"]} == SCHEMA[

@@ -21,6 +21,7 @@ from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.apps.cli import main
 
+pytestmark = pytest.mark.slow
 WORDS = ("committee", "account", "gift", "branch")
 MANIFEST = 'version: 1\ndomain: BANK\nsources: [{id: sops, type: bank_sop, documents: [{include: "*.md"}]}]\n'
 PIPELINE = {"embedder": "openai", "embedder_options": {"connection": "models", "dimensions": 4}}

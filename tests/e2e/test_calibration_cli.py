@@ -16,6 +16,8 @@ from context_engine.apps.cli import main
 from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.core.models import SearchRequest
 
+pytestmark = pytest.mark.slow
+
 OFF_TOPIC = "Best pizza dough recipe for a stone oven"
 ASKED = "Which manager approves a payment above the daily limit?"
 _AREAS = ("payments", "custody", "lending", "trade finance", "treasury", "settlement", "brokerage", "deposits")

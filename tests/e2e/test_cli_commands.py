@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = """
 version: 1
 domain: ORM

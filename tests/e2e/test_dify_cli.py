@@ -16,6 +16,8 @@ from context_engine.apps.cli import main
 from context_engine.core.models import DomainSpec
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
+pytestmark = pytest.mark.slow
+
 KEY = "dataset-commandlinesecret1"
 RERANKER = ("acme/rank", "rank-1")
 DATASETS = [

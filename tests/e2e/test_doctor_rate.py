@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from context_engine.apps.cli import main
 from tests.unit.service.small_bank import small_bank
+
+pytestmark = pytest.mark.slow
 
 
 def doctored(folder: Path, settings: dict[str, Any], *options: str) -> str:

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 
 from context_engine.apps.cli import main
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = 'version: 1\ndomain: BANK\nsources: [{id: sops, type: bank_sop, documents: [{include: "*.md"}]}]\n'
 PIPELINE = {
     "embedder": "openai",

@@ -157,7 +157,7 @@ def test_a_person_judges_and_evaluates_with_it() -> None:
     ask = ("judge", "notional threshold for a material change", "-d", "NPA", "--qrels", "mine.jsonl", "-k", "5")
     first = run(*ask, "--by", "ana", stdin="2\nx\n0\ns\nq\n")
     assert first.exit_code == 0, first.output
-    assert "'x' is none of 0, 1, 2, s, q" in first.stderr
+    assert "'x' is not one of 0, 1, 2, s, q" in first.stderr
     assert "2 judgements written to mine.jsonl: 1 answer, 0 help, 1 do not" in " ".join(first.stderr.split())
     rows = [json.loads(line) for line in Path("mine.jsonl").read_text("utf-8").splitlines()]
     assert [(row["grade"], row["by"]) for row in rows] == [(2, "ana"), (0, "ana")]

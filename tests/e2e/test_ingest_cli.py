@@ -21,6 +21,8 @@ from context_engine.apps.cli import main
 from context_engine.apps.cli.ingest import noting_once, noting_sleep
 from context_engine.testing import FakeDataset, FakeDify
 
+pytestmark = pytest.mark.slow
+
 KEY = "dataset-commandlinesecret2"
 MANIFEST = """
 version: 1
@@ -257,7 +259,6 @@ def heeding_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.slow
 def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: FakeDify) -> None:
     """It may look between two changes, so the reports are added up."""
     command = [sys.executable, "-m", "context_engine", "ingest", "docs", "--domain", "BANK", "--to", "dify"]

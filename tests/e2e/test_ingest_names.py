@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.testing import FakeDify
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")]
 
 KEY = "dataset-awkwardnamesecret"
 NAMES = {

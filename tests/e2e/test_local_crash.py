@@ -150,7 +150,7 @@ def holds(base: LocalBase, last: int, *, vectors: bool) -> None:
         assert all(chunk.score(ScoreKind.COSINE) is not None for chunk in found)
 
 
-def survives(folder: Path, kills: int, seed: int, *, vectors: bool = False) -> None:
+def survives(folder: Path, kills: int, seed: int, *, vectors: bool) -> None:
     chance, last = random.Random(seed), -1
     embedder = FakeEmbedder(8) if vectors else None
     LocalBase.open(folder, create=True, embedder=embedder).close()
@@ -164,14 +164,9 @@ def survives(folder: Path, kills: int, seed: int, *, vectors: bool = False) -> N
 
 
 @pytest.mark.slow
-def test_three_kills(tmp_path: Path) -> None:
-    survives(tmp_path, 3, seed=1, vectors=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("vectors", [False, True])
-def test_twenty_kills(tmp_path: Path, *, vectors: bool) -> None:
-    survives(tmp_path, 20, seed=2, vectors=vectors)
+@pytest.mark.parametrize(("kills", "vectors"), [(8, False), (20, True)])
+def test_many_kills(tmp_path: Path, kills: int, *, vectors: bool) -> None:
+    survives(tmp_path, kills, seed=2, vectors=vectors)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ sources:
 """
 PASSWORDS = "# Passwords\n\nWhat a password is.\n\n## Minimum length\n\nA password has at least twelve characters.\n"
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")]
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def ingested(place: Path) -> None:
     ("editor", "arguments"),
     [
         ("nano", "+{line} {file}"),
-        pytest.param("code", "--goto {file}:{line}", marks=pytest.mark.slow),
-        pytest.param("hx", "{file}:{line}", marks=pytest.mark.slow),
-        pytest.param("ours", "{file}", marks=pytest.mark.slow),
+        ("code", "--goto {file}:{line}"),
+        ("hx", "{file}:{line}"),
+        ("ours", "{file}"),
     ],
 )
 def test_a_text_is_opened_at_its_line(
@@ -133,7 +133,6 @@ def test_the_editor_may_have_options_and_visual_goes_before(
     assert started.read_text().splitlines()[:1] == ["-R"]
 
 
-@pytest.mark.slow
 def test_an_address_is_opened_in_the_browser(
     place: Path, program: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +144,6 @@ def test_an_address_is_opened_in_the_browser(
     assert (result.returncode, result.stderr) == (0, "Opening https://wiki.meridian.example/wiki/visitors.md#line=1\n")
 
 
-@pytest.mark.slow
 def test_a_pdf_is_opened_at_its_page(
     place: Path, program: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

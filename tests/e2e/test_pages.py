@@ -17,10 +17,14 @@ QUESTION = "notional threshold for a material change"
 ANSWER = "the expected notional in the first year exceeds USD 10 million"
 ASKED = f"/?domain=NPA&q={QUESTION.replace(' ', '+')}"
 DOCUMENT = "/documents/NPA/npa_sops/NPA-SOP-001?version=3.1"
+TWO_PARTS = (
+    "How long must a trader be absent each year under the mandate procedure, and how long under the FCAA's notice?"
+)
 PAGES = (
     "/",
     ASKED,
     f"{ASKED}&compare=1",
+    f"{ASKED}&steps=1",
     "/?domain=NPA&q=how+do+I+bake+bread",
     DOCUMENT,
     "/documents/NPA/npa_sops/NONE",
@@ -164,3 +168,21 @@ def test_a_job_is_started_and_gets_a_constraint(site: Site, look: dict[str, obje
         assert page.locator("#constraints + ul").inner_text() == "Amounts in USD."
         assert accessibility_problems(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_several_steps_are_shown_and_a_passage_of_a_later_one_is_judged(site: Site) -> None:
+    with site.page() as page:
+        page.goto("/")
+        page.get_by_label("Domain").select_option("DESK")
+        page.get_by_label("Question", exact=True).fill(TWO_PARTS)
+        page.get_by_text("More choices").click()
+        page.get_by_label("Several steps").check()
+        page.get_by_role("button", name="Ask").click()
+
+        assert page.locator(".steps li").count() == 3
+        assert page.locator(".sentences li").count() == 2
+        later = page.locator(".passage", has_text="found by search 3").first
+        later.get_by_role("button", name="This passage helps").click()
+        later.get_by_text("Thank you").wait_for()
+        page.locator(".steps a").last.click()
+        assert "/searches/" in page.url

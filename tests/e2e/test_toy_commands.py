@@ -15,6 +15,7 @@ pytest.importorskip("ir_measures", reason="the extra 'eval'")
 from context_engine.apps.cli import main
 from tests.toy_store import ToyStore, install
 
+pytestmark = pytest.mark.slow
 MANIFEST = """
 version: 1
 domain: OPS
@@ -79,7 +80,6 @@ def test_ingestion_calibrates_the_store_and_config_show_reports_the_threshold() 
     assert ok("search", "Who reviews the custody account?", "-d", "OPS", "--json")["decision"] == "answered"
 
 
-@pytest.mark.slow
 def test_an_adapter_is_learnt_for_the_store_and_put_in_force(bank: Path) -> None:
     ok("ingest", ".", "--domain", "OPS", "--to", "toy", "--json")
     tuned = run("eval", "tune", "--adapter", "--queries", "q.tsv", "--qrels", "r.tsv", "-d", "OPS", "--folds", "3")
@@ -88,7 +88,6 @@ def test_an_adapter_is_learnt_for_the_store_and_put_in_force(bank: Path) -> None
     assert [adapter.in_force for adapter in ToyStore(bank / "toy.pickle").adapters("OPS")] == [True]
 
 
-@pytest.mark.slow
 def test_its_answers_are_proved() -> None:
     ok("ingest", ".", "--domain", "OPS", "--to", "toy", "--json")
     certificate = ok("access", "prove", "--adapter", "toy", "--changes", "10", "--questions", "5", "--json")

@@ -18,6 +18,12 @@ BACKWARDS = Callable[[str, Mapping[str, Any]], Any]
 
 LONGEST_LINE = 5 * 1024 * 1024
 
+NODE = {"app_id": "app-7", "conversation_id": "conv-8"}
+"""What Dify names when a node of a chatflow calls: never a message."""
+
+AGENT_APP = {**NODE, "message_id": "msg-9"}
+"""What it names for an Agent app that calls functions. For an Agent node's strategy, and for ReAct, it names nothing."""
+
 
 class Failed(Exception):
     """The plugin answered with an error."""
@@ -214,10 +220,10 @@ class PluginProcess:
         credentials: Mapping[str, Any],
         *,
         user_id: str = "user-1",
-        session: Mapping[str, Any] | None = None,
+        session: Mapping[str, Any] = NODE,
         backwards: BACKWARDS | None = None,
     ) -> Reply:
-        """Call a tool as a workflow's node does."""
+        """Call a tool, by default as a chatflow's node does."""
         data = {
             "type": "tool",
             "action": "invoke_tool",

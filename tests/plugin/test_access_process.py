@@ -53,7 +53,7 @@ def guarded(dify: Any, with_manifests: Any) -> dict[str, Any]:
 
 
 def search(plugin: Any, credentials: Any, app: str | None, user: str = "anybody", **fields: Any) -> set[str]:
-    session = {} if app is None else {"app_id": app, "conversation_id": "c", "message_id": "m"}
+    session = {} if app is None else {"app_id": app, "conversation_id": "c"}
     given = {"query": QUESTION, "domain": "NPA", **fields}
     reply = plugin.invoke("search", given, credentials, user_id=user, session=session)
     return {one["source_id"] for one in reply.variables["sources"]}

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.slow
 QUESTION = "How long is a host clearance valid?"
 TRUE = "A host clearance is valid for 18 months {valid for 18 months}. "
 FALSE = "A host clearance is valid for 36 months {valid for 18 months}. "
-SESSION = {"app_id": "app-7", "conversation_id": "conv-8", "message_id": "msg-9"}
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def answer(plugin: Any, credentials: Any, chat_model: Any) -> Any:
         stand_in = chat_model.StreamingModel(*pieces)
         chosen = {"model": chat_model.CHOICE} if pieces else {}
         given = {"query": query, "domain_name": "NPA", **chosen, **fields}
-        return plugin.invoke("answer", given, credentials, session=SESSION, backwards=stand_in), stand_in
+        return plugin.invoke("answer", given, credentials, backwards=stand_in), stand_in
 
     return ask
 

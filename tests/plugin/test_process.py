@@ -16,8 +16,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 QUESTION = "What are the NPA classification criteria?"
-SESSION = {"app_id": "app-7", "conversation_id": "conv-8", "message_id": "msg-9"}
-CALLER = {"principal": "user-1", "app": "app-7", "conversation": "conv-8", "message": "msg-9", "on_behalf_of": None}
+CALLER = {"principal": "user-1", "app": "app-7", "conversation": "conv-8", "message": None, "on_behalf_of": None}
 DEMO = {"demo_bank": True}
 TOKEN = "endpoint-token-0123456789abcdefghij"
 AUTHORISED = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -156,7 +155,7 @@ class TestSearch:
         assert plugin.options(DEMO)["NPA"] == "DEMO NPA – New Product Approval"
 
     def test_a_question_is_answered_from_dify(self, plugin: Any, credentials: Any) -> None:
-        reply = plugin.invoke("search", {"query": QUESTION, "domain": "NPA"}, credentials, session=SESSION)
+        reply = plugin.invoke("search", {"query": QUESTION, "domain": "NPA"}, credentials)
         variables = reply.variables
         assert (variables["status"], variables["decision"]) == ("complete", "answered")
         assert reply.text == variables["context"] and "[1] [Source: " in reply.text
@@ -178,7 +177,7 @@ class TestSearch:
 
     def test_on_behalf_of_stands_beside_the_user(self, plugin: Any, credentials: Any) -> None:
         fields = {"query": QUESTION, "domain": "NPA", "on_behalf_of": "a.meyer"}
-        reply = plugin.invoke("search", fields, credentials, user_id="service", session=SESSION)
+        reply = plugin.invoke("search", fields, credentials, user_id="service")
         assert reply.json["caller"] == {**CALLER, "principal": "service", "on_behalf_of": "a.meyer"}
 
     @pytest.mark.parametrize(
@@ -217,9 +216,9 @@ class TestSearch:
         asked = {request.path for request in dify.requests[before:] if request.method == "POST"}
         assert asked == {f"/v1/datasets/{dify.dataset_id('npa_product_register')}/retrieve"}
 
-    def test_twenty_at_once(self, plugin: Any, credentials: Any) -> None:
+    def test_twenty_at_once(self, plugin: Any, driver: Any, credentials: Any) -> None:
         def ask(number: int) -> Any:
-            session = {**SESSION, "message_id": f"msg-{number}"}
+            session = {**driver.NODE, "conversation_id": f"conv-{number}"}
             fields = {"query": f"{QUESTION} ({number})", "domain": "NPA"}
             return plugin.invoke("search", fields, credentials, user_id=f"user-{number}", session=session)
 
@@ -228,7 +227,7 @@ class TestSearch:
         for number, reply in enumerate(replies):
             assert reply.json["query"] == f"{QUESTION} ({number})"
             assert reply.json["caller"]["principal"] == f"user-{number}"
-            assert reply.json["caller"]["message"] == f"msg-{number}"
+            assert reply.json["caller"]["conversation"] == f"conv-{number}"
             assert (reply.variables["status"], reply.variables["decision"]) == ("complete", "answered")
         assert len({reply.variables["search_id"] for reply in replies}) == 20
 
@@ -298,7 +297,7 @@ class TestRerank:
 
     def test_a_nodes_passages_get_the_manifests_tiers(self, plugin: Any, dify: Any, credentials: Any) -> None:
         fields = {"query": "when is a new product classified", "passages": self.node_result(dify)}
-        reply = plugin.invoke("rerank", fields, credentials, session=SESSION)
+        reply = plugin.invoke("rerank", fields, credentials)
         tags = {as_written(one["content"]): one["_provenance"] for one in reply.json["chunks"]}
         assert tags[self.PASSAGES[0]]["source_id"] == "npa_sops"
         assert [tags[text]["authority_tier"] for text in self.PASSAGES[:2]] == [2, 5]
@@ -369,7 +368,7 @@ class TestRerank:
 class TestDomains:
     def test_tiers_freshness_and_health(self, plugin: Any, dify: Any, credentials: Any) -> None:
         dify.inject("forbidden", dataset="npa_web", endpoint="get")
-        reply = plugin.invoke("domains", {"domain_name": "NPA"}, credentials, session=SESSION)
+        reply = plugin.invoke("domains", {"domain_name": "NPA"}, credentials)
         assert reply.json["caller"] == CALLER
         (domain,) = reply.variables["domains"]
         sources = {one["source_id"]: one for one in domain["sources"]}

@@ -11,8 +11,8 @@ from context_engine.apps.cli.console import note, outcome, publish
 from context_engine.apps.cli.context import ConfigLocation, os_user, require_operator, with_location
 from context_engine.apps.cli.options import OLD_FILE, PLACE, with_json
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.core.engine import SystemClock
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.service.backup.archive import Manifest

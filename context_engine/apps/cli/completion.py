@@ -24,14 +24,11 @@ from click.shell_completion import (
 )
 
 _HERE: Final = Path(__file__).resolve().parent
-_PACKAGE: Final = _HERE.parents[1]
-_RULES: Final = "access.yaml"
 _VARIABLE: Final = "_CONTEXT_ENGINE_COMPLETE"
 _NAMED: Final = {"--domain": "domain", "--persona": "persona", "--source": "source"}
 _METAVARS: Final = {"FILE": "file", "FILES": "file", "PATH": "file", "PATHS": "file", "DIR": "dir", "FOLDER": "dir"}
 _PLACES: Final = ("file", "dir")
 Command = Mapping[str, Any]
-Manifests = Iterable[Mapping[str, Any]]
 
 
 class _Complete(ShellComplete):
@@ -180,6 +177,11 @@ def _kind_of(param: click.Parameter) -> Any:
     return named or _METAVARS.get((param.metavar or param.name or "").upper().strip("[]. "), "")
 
 
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+_RULES: Final = "access.yaml"
+Rows = Iterable[Mapping[str, Any]]
+
+
 def configured_names(kind: str, config_dir: str | None, domain: str | None) -> list[str]:
     """Return the names that the user may know, sorted; none if the configuration cannot be read.
 
@@ -194,7 +196,7 @@ def configured_names(kind: str, config_dir: str | None, domain: str | None) -> l
             return sorted(_personas(folder))
         manifests = list(_manifests(folder))
         if _has_rules(folder, manifests):
-            manifests = _known_manifests(config_dir)
+            manifests = _known(config_dir)
     except Exception:  # noqa: BLE001  whoever completes sees nothing; the command itself says what is wrong
         return []
     if kind == "domain":
@@ -236,12 +238,12 @@ def _manifests(folder: Path | None) -> Iterator[Mapping[str, Any]]:
                 yield row
 
 
-def _has_rules(folder: Path | None, manifests: Manifests) -> bool:
+def _has_rules(folder: Path | None, manifests: Rows) -> bool:
     ruled = any("access" in row or any("access" in source for source in row["sources"]) for row in manifests)
     return ruled or any(_files(folder, _RULES))
 
 
-def _known_manifests(config_dir: str | None) -> list[Mapping[str, Any]]:
+def _known(config_dir: str | None) -> list[Mapping[str, Any]]:
     """Return the domains and sources that the user may know, by the whole configuration."""
     from context_engine.apps.cli.context import acting_principal
     from context_engine.wiring.setup import load_setup

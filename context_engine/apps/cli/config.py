@@ -17,8 +17,8 @@ from context_engine.apps.cli.console import note, out, print_json, print_line, p
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
 from context_engine.apps.cli.doctor.checks import audit_summary
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError
 from context_engine.service.explaining.words import setting_words
 

@@ -237,7 +237,7 @@ def _console(stream: TextIO) -> Console:
 
 
 def _plain() -> bool:
-    """Whether no escape code is wanted, of colour or any other."""
+    """Whether the terminal wants no escape codes, for colour or anything else."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 

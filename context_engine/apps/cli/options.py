@@ -1,8 +1,9 @@
-"""Options that several commands share, their types, and how they are put on a command."""
+"""Options that several commands share, their types, and the question before a deletion."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -61,6 +62,20 @@ def gathered(command: Callable[..., Any], gather: Callable[..., Any], *options: 
     gather.__name__, gather.__doc__ = command.__name__, command.__doc__
     gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
     return with_options(*options)(gather)
+
+
+def make_sure(question: str, *, yes: bool) -> None:
+    """Ask for confirmation at a terminal; elsewhere `--yes` is required.
+
+    Raises:
+        UsageError: there is no terminal and no `--yes`.
+        Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} It cannot be undone: say --yes.")
+    click.confirm(f"{question} It cannot be undone.", abort=True, err=True)
 
 
 class Day(_ParamType[date]):

@@ -11,7 +11,7 @@ import click
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
 from context_engine.apps.cli.console import note, print_json, print_line, read_file, write_text
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -65,7 +65,7 @@ def access_token(source: str | None, as_json: bool) -> None:
 
 
 def _print_secret(label: str, value: str) -> None:
-    """Print a token or its hash, which `print_line` would hide."""
+    """Print a token or its hash; as words `print_line` would hide it."""
     print_line(Text(f"{label}: ", "dim").append(value, "bold"))
 
 

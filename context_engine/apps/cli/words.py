@@ -29,7 +29,7 @@ def tier_text(tier: int) -> Text:
 
 
 def sign(ok: bool) -> Text:
-    """Return the mark of what is good or allowed, or of what is not."""
+    """Return a green tick, or a red cross if not `ok`."""
     return Text("✓", "green") if ok else Text("✗", "bold red")
 
 
@@ -38,15 +38,6 @@ def confidence_text(confidence: Confidence) -> Text:
     filled = _FILLED[confidence]
     bar = Text("▪" * filled, _CONFIDENCE_STYLES[confidence]).append("·" * (len(_FILLED) - filled), "dim")
     return bar.append(f" {confidence}", _CONFIDENCE_STYLES[confidence])
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "source"), counted(2, "source")
-    ('1 source', '2 sources')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def ms(milliseconds: float) -> str:

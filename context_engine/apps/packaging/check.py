@@ -10,6 +10,7 @@ Faults that the SDK misses (tested with 0.10.2 on a broken copy for each rule), 
 | path, icon, file | a named or needed file that does not exist | Dify's daemon |
 | tags | a tag that the provider inherits and must not have | Dify's API |
 | duplicate, default, options, scope | a field twice; a default of the wrong type | Dify's API |
+| default | a parameter's default that is a list or an object | the first turn of an agent with the tool |
 | language | a text in a language that Dify does not read | its reader |
 | required (texts) | a text without zh_Hans, or without a language of the manifest's own texts | its reader |
 | permission, plugins, one-provider | rights without effect; kinds that exclude each other | nowhere |

@@ -92,8 +92,6 @@ _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
     "secret-input": (str,),
     "number": (int, float),
     "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
 }
 
 
@@ -152,6 +150,9 @@ def _check_bounds(node: Node) -> None:
 def _check_parameter_default(node: Node, kind: str | None) -> None:
     default = node.at("default")
     if default.value is None or kind is None:
+        return
+    if isinstance(default.value, list | Mapping):
+        default.fail("default", "must be text, a number, true or false: an agent cannot read lists and objects here")
         return
     kinds = _DEFAULTS.get(kind, ())
     wrong = bool(kinds) and not isinstance(default.value, kinds)

@@ -14,13 +14,7 @@ from context_engine.core.concurrency.calls import EXECUTOR
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Settings, utc_text
 from context_engine.errors import AuditOff, ConfigError, ContextEngineError
-from context_engine.insight.quality_watch import (
-    FIGURES,
-    QualityLine,
-    QualityWatch,
-    excursion_event,
-    opened_watch,
-)
+from context_engine.insight.quality_watch import FIGURES, QualityLine, QualityWatch, excursion_event, opened_watch
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judgements import votes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -16,9 +16,11 @@ from context_engine.apps.server.slots import Turn
 from context_engine.apps.web.addresses import search_address, with_query
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import answer_view, search_view
+from context_engine.apps.web.steps import steps_view
 from context_engine.core.models import Caller, Principal
 from context_engine.core.query.follow_up import needs_subject
 from context_engine.errors import CursorExpired, InvalidRequest
+from context_engine.jobs.asking import finder_of
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.domains import DomainsResponse
@@ -43,6 +45,7 @@ class AskForm(NamedTuple):
     """The fields of the form, as text from the address.
 
     Attributes:
+        steps: search again for parts, citations and what is missing.
         thread: search ids of the questions before, oldest first.
     """
 
@@ -51,18 +54,25 @@ class AskForm(NamedTuple):
     persona: str
     as_of: str
     compare: bool
+    steps: bool
     thread: tuple[str, ...]
 
     @property
     def here(self) -> str:
         """The address of the same question."""
         asked = {"domain": self.domain, "persona": self.persona, "as_of": self.as_of, "q": self.q}
-        return with_query("/", {**asked, "compare": "1" if self.compare else ""})
+        ticks = {"compare": "1" if self.compare else "", "steps": "1" if self.steps else ""}
+        return with_query("/", {**asked, **ticks})
 
     @property
     def again(self) -> str:
-        """The address of the same question with the other choice of a comparison."""
-        return self._replace(compare=not self.compare).here
+        """The address of the same question with the other choice of a comparison, which is of one search."""
+        return self._replace(compare=not self.compare, steps=False).here
+
+    @property
+    def workflow(self) -> Literal["simple", "agentic"] | None:
+        """How the passages are found; None: as the settings of the domain say."""
+        return "agentic" if self.steps else "simple" if self.compare else None
 
 
 class PastTurn(NamedTuple):
@@ -102,6 +112,7 @@ def _form(request: Request) -> AskForm:
         persona=given.get("persona", ""),
         as_of=given.get("as_of", ""),
         compare=given.get("compare", "") == "1",
+        steps=given.get("steps", "") == "1",
         thread=tuple(given.getlist("thread")[-_MOST_TURNS:]),
     )
 
@@ -142,6 +153,8 @@ def _answered(
         InvalidRequest: a field of the form cannot be used.
         ContextEngineError: as `answered`.
     """
+    if form.compare and form.steps:
+        raise InvalidRequest("a comparison is of one search: untick it, or 'Several steps'")
     past = list(_past_turns(deployment, principal, form.thread))
     asked = AnswerRequest(
         query=_checked_question(form.q),
@@ -150,12 +163,17 @@ def _answered(
         as_of=_day(form.as_of),
         history=tuple(ChatTurn(role="user", content=turn.question) for turn in past),
         compare=form.compare,
+        workflow=form.workflow,
     )
-    answer, comparison = answered(deployment, asked, principal=principal, caller=_CALLER, request_id=request_id)
+    finder = finder_of(deployment, asked)
+    answer, comparison = answered(
+        deployment, asked, principal=principal, caller=_CALLER, request_id=request_id, finder=finder
+    )
     search_id = answer.result.search_id
     return {
         "search": search_view(deployment, answer.result),
         "answer": answer_view(answer),
+        "steps": None if answer.gathering is None else steps_view(answer.gathering),
         "asked": answer.asked,
         "is_unclear": answer.refusal is not None and needs_subject(answer.result.query),
         "comparison": comparison,

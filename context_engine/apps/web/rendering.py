@@ -19,6 +19,7 @@ from context_engine.apps.server.slots import Turn
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.passage import marked, passage_html
 from context_engine.apps.web.result_words import TIERS
+from context_engine.core.text import counted
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
@@ -135,15 +136,6 @@ def _shown(value: object) -> object:
     if value is None:
         return ""
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1.
-
-    >>> counted(1, "passage"), counted(1200, "passage")
-    ('1 passage', '1,200 passages')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def day(value: date | datetime) -> str:

@@ -8,9 +8,10 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.web.addresses import SEARCHES, search_address, with_query
-from context_engine.apps.web.funnel import funnel_bars
+from context_engine.apps.web.charts import funnel_bars
 from context_engine.apps.web.rendering import Page, respond
-from context_engine.apps.web.search_view import AnswerView, recorded_answer, search_view
+from context_engine.apps.web.search_view import recorded_answer, search_view
+from context_engine.apps.web.steps import recorded_steps
 from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.core.policy.access import access_class
 from context_engine.errors import AuditError, AuditOff, RecordNotFound
@@ -47,10 +48,13 @@ def _page(deployment: Deployment, caller: Authenticated, search_id: str) -> Page
         return _remains(deployment, caller, search_id, _ERASED)
     if not _may_read(deployment, caller, result):
         return _remains(deployment, caller, search_id, _NO_RIGHT)
+    answer = _answer(deployment, caller, result)
     values = {
         "active": _ACTIVE,
         "search": search_view(deployment, result),
-        "answer": _answer(deployment, caller, result),
+        "answer": None if answer is None else recorded_answer(*answer, result),
+        "steps": None,  # the passages are those of this search alone
+        "searches": None if answer is None else recorded_steps(*answer),
         "asked": result.query,
         "is_unclear": False,
         "thread": (),
@@ -89,12 +93,14 @@ def _may_read(deployment: Deployment, caller: Authenticated, result: SearchResul
     return all(map(is_readable, result.chunks))
 
 
-def _answer(deployment: Deployment, caller: Authenticated, result: SearchResult) -> AnswerView | None:
-    """Return the newest recorded answer of a search; None if none is recorded in words."""
+def _answer(
+    deployment: Deployment, caller: Authenticated, result: SearchResult
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """Return facts and words of the newest recorded answer of a search; None if none is recorded in words."""
     try:
         answers = record_of(deployment, caller, result.search_id).answers
         facts: Mapping[str, Any] = answers[-1] if answers else {}
         words = record_of(deployment, caller, facts["id"]).answer if facts else None
     except (AuditOff, RecordNotFound):
         return None
-    return None if words is None else recorded_answer(facts, words, result)
+    return None if words is None else (facts, words)

@@ -10,7 +10,7 @@ from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address
-from context_engine.apps.web.funnel import FunnelBar, funnel_bars
+from context_engine.apps.web.charts import FunnelBar, funnel_bars
 from context_engine.apps.web.naming import document_name, heading, location
 from context_engine.apps.web.result_words import (
     BARS,
@@ -22,13 +22,7 @@ from context_engine.apps.web.result_words import (
     source_name,
 )
 from context_engine.core.context import for_a_model
-from context_engine.core.models import (
-    Key,
-    Outcome,
-    RankedChunk,
-    SearchResult,
-    TrustClass,
-)
+from context_engine.core.models import Key, Outcome, RankedChunk, SearchResult, TrustClass
 from context_engine.service.contract.explanation import Explanation
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.explain import explained_result

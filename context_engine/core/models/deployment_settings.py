@@ -121,8 +121,8 @@ class AnswerSettings(SettingsGroup):
     )
     workflow: Literal["simple", "agentic"] = Field(
         "simple",
-        description="How the passages of an answer are found (command line, HTTP, MCP): simple: one search; agentic: "
-        "searches again for parts of the question, for what passages cite, and for what is missing.",
+        description="How the passages of an answer are found: simple: one search; agentic: searches again "
+        "for parts of the question, for what passages cite, and for what is missing.",
     )
     workflow_policy: Literal["rules", "model"] = Field(
         "rules", description="What decides the next search of an agentic workflow: rules, or the chat model."

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from context_engine.core.models.chunk import Chunk, Key
 from context_engine.core.models.deployment_settings import SettingsGroup
+from context_engine.core.models.question_settings import Unit
 from context_engine.core.models.request import SourceQuery
 
 
@@ -36,18 +37,21 @@ MOST_HOPS: Final = 2
 
 
 class GraphSettings(SettingsGroup):
-    """Whether a search follows edges, which ones, and what the chunks that it reaches are worth."""
+    """Whether a search follows edges, which ones, and what the chunks that it reaches are worth.
+
+    Measured in tests/benchmarks/bench_graph.py and bench_agentic.py.
+    """
 
     graph_hops: Annotated[int, Field(strict=True, ge=0, le=MOST_HOPS)] = Field(
         0, description="Also return what the best chunks lead to, over at most so many edges; 0: off."
     )
     graph_edges: Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)] = Field(
-        tuple(Edge),
+        (Edge.CITES, Edge.BELONGS_TO),
         description="Edges that are followed: CITES the cited clause, BELONGS_TO the cited document (two hops), "
         "NEXT_CHUNK the chunks beside.",
     )
     graph_most: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(12, description="Most chunks added this way.")
-    graph_weight: Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)] = Field(
+    graph_weight: Unit = Field(
         0.5, description="Share of its relevance that a chunk gives to one that it leads to, for each hop."
     )
 

@@ -106,10 +106,10 @@ class PreparedQuery:
         return messages(self.notices)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
+        """Return the published form; it has translations only if there are any."""
         published = ("notes" if field.name == "notices" else field.name for field in fields(self))
         return {
-            **{name: getattr(self, name) for name in published},
+            **{name: getattr(self, name) for name in published if name != "translations" or self.translations},
             "expansions": [expansion._asdict() for expansion in self.expansions],
             "suggestions": [{"written": written, "known_as": known} for written, known in self.suggestions],
         }

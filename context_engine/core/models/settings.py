@@ -26,11 +26,10 @@ from context_engine.core.models.deployment_settings import (
 )
 from context_engine.core.models.graph import GraphSettings
 from context_engine.core.models.learnt import LearntBlend
+from context_engine.core.models.question_settings import QuestionSettings, Seconds, Unit
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
-Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
 CacheSeconds = Annotated[float, Field(strict=True, ge=0.0, le=86_400.0, allow_inf_nan=False)]
 G = TypeVar("G", bound="SettingsGroup")
 _TOLERANCE: Final = 1e-9  # 0.6 + 0.4 may exceed 1 by a rounding error
@@ -137,7 +136,7 @@ class RankingSettings(SettingsGroup):
         return f"{both} add up to more than 1: {remedy}"
 
 
-class SearchSettings(GraphSettings, RankingSettings):
+class SearchSettings(QuestionSettings, GraphSettings, RankingSettings):
     """Settings that each search may override; none of them opens a connection or writes a file."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
@@ -147,16 +146,7 @@ class SearchSettings(GraphSettings, RankingSettings):
     strict_thresholds: Flag = Field(
         False, description="Refuse a threshold for a kind of score that some source does not return."
     )
-    query_expansion: Flag = Field(True, description="Also search for a term's other names in the domain's glossary.")
-    query_expansion_weight: Unit = Field(1.0, description="Weight of such a name; the user's own words weigh 1.")
-    multi_query: Flag = Field(False, description="Also search for each part of a question that has several.")
     exact_first: Flag = Field(True, description="Chunks with the quoted phrase or the code of the question come first.")
-    word_segmenter: Literal["none", "lindera"] = Field(
-        "none",
-        description="What cuts questions in Chinese, Japanese and Korean into words: none (all pairs of characters), "
-        "lindera (extra cjk).",
-    )
-    query_refinement: Flag = Field(True, description="Run the query refiner, if one is configured.")
     rerank_by: str | None = Field(
         None, description="Name of the reranker in `rerankers` to use; null: the one in `reranker`."
     )
@@ -169,9 +159,6 @@ class SearchSettings(GraphSettings, RankingSettings):
         None,
         description="Seconds after which late sources are not waited for, if the others gave stage2_top_k candidates; "
         "they are named. Null: every source has source_timeout_s.",
-    )
-    query_refiner_timeout_s: Seconds = Field(
-        3.0, description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as is."
     )
     rerank_timeout_s: Seconds = Field(
         10.0, description="Seconds for the reranker, at most the rest of deadline_s; then the order of stage 1 is kept."

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from context_engine.core.models import (
-    ChatMessage,
-    ChatPart,
-    Chunk,
-    Refinement,
-    VectorAdapter,
-)
+from context_engine.core.models import ChatMessage, ChatPart, Chunk, Refinement, VectorAdapter
 
 
 @runtime_checkable

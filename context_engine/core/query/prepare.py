@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
+from context_engine.core.models.question_settings import QuestionKind
 from context_engine.core.query.features import codes, language, phrases, references
 from context_engine.core.query.glossary import Glossary, Mention, glossary
 from context_engine.core.text import Segmenter, segmented, terms, tokens
@@ -141,6 +142,20 @@ def _masked(text: str) -> tuple[str, list[str]]:
         return f"{_MARK}{len(quotes) - 1}{_MARK}"
 
     return _QUOTED.sub(keep, text.replace(_MARK, " ")), quotes
+
+
+def question_kind(query: str) -> QuestionKind:
+    """Return the kind of a question.
+
+    >>> [question_kind(text) for text in ("What does NPA-001 say?", "Who signs a product?")]
+    ['code', 'plain']
+    >>> question_kind("Who signs a product and when must Compliance be told?")
+    'parts'
+    """
+    text = clean(query).text
+    if codes(text) or references(text):
+        return "code"
+    return "parts" if sub_questions(text) else "plain"
 
 
 MOST_EXPANSIONS: Final = 16

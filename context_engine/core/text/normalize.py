@@ -262,3 +262,12 @@ def _meant(escape: re.Match[str]) -> str | None:
             return None
     code = int(escape["braced"] or escape["four"] or escape["two"], 16)
     return chr(code) if code <= 0x10FFFF else None
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1.
+
+    >>> counted(1, "source"), counted(1200, "source")
+    ('1 source', '1,200 sources')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -30,8 +30,7 @@ from context_engine.ingest.loaders.markdown import (
     one_line,
     unlinked,
 )
-from context_engine.ingest.loaders.rtf_flow import GroupState, RtfFlow, plain_block
-from context_engine.ingest.loaders.rtf_words import (
+from context_engine.ingest.loaders.rtf_flow import (
     ASIDE,
     CHARS,
     CHARSETS,
@@ -44,7 +43,10 @@ from context_engine.ingest.loaders.rtf_words import (
     INLINE,
     SIGNS,
     TOKEN,
+    GroupState,
     RtfColours,
+    RtfFlow,
+    plain_block,
 )
 from context_engine.ingest.loaders.run_marks import marked
 from context_engine.ingest.loaders.source_file import SourceFile

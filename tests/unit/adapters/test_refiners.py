@@ -13,11 +13,14 @@ import respx
 
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.refiners import open_openai, open_translator
-from context_engine.core.models import Refinement
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.core.engine import recompute, stage_two_bytes
+from context_engine.core.models import Chunk, Decision, NoticeCode, Refinement, SearchRequest
 from context_engine.core.protocols import QueryRefiner
 from context_engine.errors import ConfigError, RefinerError
 from context_engine.settings.connections import Connection
 from context_engine.testing import FixedClock
+from tests.conftest import build_engine
 
 
 @pytest.fixture
@@ -131,3 +134,32 @@ def test_an_answer_without_a_translation_is_an_error(
 def test_the_languages_are_codes(context: ModelContext, languages: Any) -> None:
     with pytest.raises(ConfigError, match="languages"):
         open_translator({**OPTIONS, "languages": languages}, context)
+
+
+@pytest.mark.slow
+def test_a_german_question_finds_an_english_rule_with_the_translator_alone(
+    tmp_path: Path, chat_server: Any, chats: Any
+) -> None:
+    """The question and the rule share no word; once the server fails, the plain search finds nothing and says why."""
+    german, english = "Wer genehmigt ein neues Produkt?", "Who approves a new product?"
+    with LocalBase.open(tmp_path / "base", create=True) as base:
+        with base.writer() as writer:
+            for name, text in RULES.items():
+                writer.put("t2", name, "", "1", [Chunk(content=text, chunk_id=name)])
+        held = Connection.model_validate({"base_url": chat_server.url, "api_key": "sk-made-up"})
+        context = ModelContext(connection=lambda _name: held, clock=FixedClock(), data_dir=lambda: tmp_path)
+        translator = open_translator({**OPTIONS, "languages": ["en"]}, context)
+        chat_server.will(chats.openai_whole(json.dumps({"en": english})), chats.as_json({}, status=500))
+        request = SearchRequest(query=german, domain="NPA")
+        with build_engine([(2, LocalSource(base, "t2"))], refiner=translator) as engine:
+            found, failed = engine.search(request), engine.search(request)
+    assert [chunk.chunk_id for chunk in found.chunks][:1] == ["committee"] and found.decision is Decision.ANSWERED
+    assert stage_two_bytes(recompute(found)) == stage_two_bytes(found)
+    assert failed.chunks == () and [notice.code for notice in failed.notices] == [NoticeCode.QUERY_NOT_REFINED]
+
+
+RULES = {
+    "committee": "The committee approves a new product after a review by compliance.",
+    "archive": "Records of the desk are kept for seven years in the archive.",
+    "gifts": "Staff may not accept gifts above fifty crowns.",
+}

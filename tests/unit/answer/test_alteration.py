@@ -3,7 +3,9 @@
 import pytest
 
 from context_engine.answer.alteration import altered
+from context_engine.answer.check import check
 from context_engine.answer.reading import read
+from context_engine.answer.values import Evidence, SentenceFinding
 
 TEXT = "The staff of a Natural Person shall report a loss of the desk to the Risk Board at least weekly, with a cause."
 
@@ -76,3 +78,13 @@ def test_the_lead_in_counts_where_the_sentence_repeats_it() -> None:
     assert changes("A bank of the group shall lend money of clients to a director.", item, lead) == [
         'the sentence leaves out "not"'
     ]
+
+
+def test_another_statement_may_say_what_the_first_one_does_not() -> None:
+    evidence = {
+        f"[{place}]": Evidence(f"[{place}]", "sops", str(place), text, (), place, None, None, None)
+        for place, text in enumerate((TEXT.replace("a Natural Person", "a Legal or Natural Person"), TEXT), start=1)
+    }
+    claim = TEXT.replace("shall", "must")
+    assert check(claim, ["[1]"], evidence).findings == (SentenceFinding("altered", 'the sentence leaves out "legal"'),)
+    assert check(claim, ["[1]", "[2]"], evidence).labels == ("[2]",)

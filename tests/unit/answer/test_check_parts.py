@@ -104,3 +104,15 @@ def test_one_and_many_of_a_name_within_a_longer_name_are_not_told_apart() -> Non
 def test_a_place_in_a_text_is_no_bound() -> None:
     text = "The desk shall report losses (as set out below)."
     assert checked("The desk shall report losses.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_pronoun_of_the_clause_stands_for_what_is_said_before() -> None:
+    text = "The Board reads the report. They should make sure that controls of the systems are robust."
+    assert checked("The Board should make sure that controls of the systems are robust.", text).labels == ("[1]",)
+    assert codes(checked("The systems should make sure that controls of the systems are robust.", text)) == {"subject"}
+
+
+def test_a_subject_is_not_cut_short() -> None:
+    text = "The insurer's least capital must be equal to USD 50,000 at the end of the year."
+    assert checked("The capital must be equal to USD 50,000 at the end of the year.", text).labels == ("[1]",)
+    assert codes(checked("The insurer must be equal to USD 50,000 at the end of the year.", text)) == {"subject"}

@@ -15,10 +15,10 @@ from rich.console import Console
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.apps.cli import main
 from context_engine.apps.cli.search.explanation import print_explanation
-from context_engine.apps.cli.search.page import answer_page
 from context_engine.apps.cli.search.result_table import print_result
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.external import ExternalRequest, records_answer
+from context_engine.apps.web.files.answer import answer_page
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
 from context_engine.core.models import (

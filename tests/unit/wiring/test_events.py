@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.events.outbox import OUTBOX, Outbox
+from context_engine.adapters.events.webhook import OUTBOX, Outbox
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from context_engine.apps.cli.access.matrix import access_page, decision_words, principal_words, print_matrix
+from context_engine.apps.cli.access.matrix import print_matrix
 from context_engine.apps.cli.app import NOT_ANSWERED
 from context_engine.apps.cli.console import (
     note,
@@ -23,6 +23,7 @@ from context_engine.apps.cli.console import (
 from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import F, gathered, with_json, with_page
 from context_engine.apps.cli.words import sign
+from context_engine.apps.web.files.access import access_page, decision_words, principal_words
 from context_engine.core.models import (
     NOBODY,
     AccessDecision,

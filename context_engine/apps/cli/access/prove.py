@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.access.check import Somebody, access_context, principal_of, with_somebody
-from context_engine.apps.cli.access.matrix import principal_words
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import note, print_line, publish
 from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.web.files.access import principal_words
 from context_engine.core.models import Principal, SearchResult
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def forms() -> Mapping[str, Any]:
     """Return the other outputs made from a result: the answers of Dify's tool and of External Knowledge, and the
     page.
     """
-    from context_engine.apps.cli.search.page import answer_page
     from context_engine.apps.dify.answer import search_answer
     from context_engine.apps.dify.external import ExternalRequest, records_answer
+    from context_engine.apps.web.files.answer import answer_page
 
     def external(result: SearchResult) -> Any:
         request = ExternalRequest(

@@ -18,8 +18,8 @@ from context_engine.apps.cli.console import note, publish, writing, written
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.options import PLACE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import find_record
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, MissingExtra
 from context_engine.service.records import OwnedRecord
 

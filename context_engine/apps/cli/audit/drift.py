@@ -16,8 +16,8 @@ from context_engine.apps.cli.audit.many import Selection, examine_many, with_sel
 from context_engine.apps.cli.console import note, print_line, publish, styled
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.review.again import drifts_of, shown_in
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift

@@ -23,7 +23,7 @@ from context_engine.apps.cli.audit.ledger import (
 from context_engine.apps.cli.console import note, publish, writing
 from context_engine.apps.cli.options import PLACE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.export_records import Rows

@@ -17,8 +17,7 @@ from context_engine.apps.cli.console import note, print_table, publish, write_te
 from context_engine.apps.cli.context import with_acting, with_domain
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
-from context_engine.core.text import bare_version
+from context_engine.core.text import bare_version, counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.look_up import MentionCriteria

@@ -16,7 +16,7 @@ import click
 from context_engine.apps.cli.console import note, print_line, print_table, publish, writing
 from context_engine.apps.cli.options import FILE, F, Moment, gathered
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:

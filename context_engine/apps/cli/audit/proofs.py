@@ -25,7 +25,7 @@ from context_engine.apps.cli.audit.ledger import (
 )
 from context_engine.apps.cli.console import note, publish, read_text, write_text, writing, written
 from context_engine.apps.cli.options import FILE, with_json
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:

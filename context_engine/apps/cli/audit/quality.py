@@ -13,8 +13,8 @@ from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, print_line, print_table, publish
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.insight.quality import Count, Excursion

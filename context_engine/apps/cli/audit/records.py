@@ -20,8 +20,8 @@ from context_engine.apps.cli.audit.ledger import (
 )
 from context_engine.apps.cli.console import note, print_json_line, print_table, publish
 from context_engine.apps.cli.options import Moment, with_json
-from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger

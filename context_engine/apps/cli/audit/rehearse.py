@@ -19,7 +19,7 @@ from context_engine.apps.cli.console import note, print_line, print_table, publi
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.options import OLD_FILE, with_json, with_page
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import ContextEngineError, QueryNotRecorded
 from context_engine.insight.rehearsal import (
     CHANGES,

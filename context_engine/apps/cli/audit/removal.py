@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import getpass
 import re
-import sys
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
 from context_engine.apps.cli.console import note, outcome, publish
-from context_engine.apps.cli.options import with_json, with_yes
+from context_engine.apps.cli.options import make_sure, with_json, with_yes
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
+from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
-    from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
     from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
-
-
-def make_sure(question: str, *, yes: bool) -> None:
-    """Ask for confirmation at a terminal; elsewhere `--yes` is required.
-
-    Raises:
-        UsageError: there is no terminal and no `--yes`.
-        Abort: the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} It cannot be undone: say --yes.")
-    click.confirm(f"{question} It cannot be undone.", abort=True, err=True)
 
 
 PRUNE: Final = """\b
@@ -199,46 +185,33 @@ def erase(
         raise click.UsageError(f"--text takes a SHA-256, not {short!r}: 'audit show --json' has all 64 digits of it.")
     if reason is None and not dry_run:
         raise click.UsageError("Missing option '--reason'.")
+    from context_engine.audit.ledger.erase import Wanted
+    from context_engine.audit.ledger.erase import erase as erase_from
+
     with opened_ledger(at) as opened:
-        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version), jobs)
-        words = {"reason": reason or _TRIAL, "by": by or _login()}
-        erased, judged = _erased(opened.ledger, wanted, words, dry_run=True), _judged(opened, wanted, dry_run=True)
+        ledger = opened.ledger
+        wanted = Wanted(
+            record_ids=queries,
+            # A caller may have asked under a former key, or before there was a key.
+            callers=tuple(each.of_caller(name) for name in callers for each in ledger_pseudonyms(ledger)),
+            texts=tuple(text.lower() for text in texts),
+            documents=() if document is None else ((document, version),),
+            sources=jobs,
+        )
+        erase_wanted = partial(
+            erase_from, ledger, wanted, reason=reason or _TRIAL, by=by or _login(), clock=ledger.clock
+        )
+        erased, judged = erase_wanted(dry_run=True), _judged(opened, wanted, dry_run=True)
         if not dry_run:
             if _any(erased) or judged:
                 make_sure(f"Erase {_what(erased, judged)}?", yes=yes)
             with busy("Erasing …", quiet=True):
                 judged = _judged(opened, wanted, dry_run=False)
-                erased = _erased(opened.ledger, wanted, words, dry_run=False)
-            _drop_kept_answers(opened.context.setup, opened.ledger.clock)
+                erased = erase_wanted(dry_run=False)
+            _drop_kept_answers(opened.context.setup, ledger.clock)
     if as_json:
         publish({"dry_run": dry_run, **erased._asdict(), "judgements": judged})
     _report_erased(erased, judged, dry_run=dry_run, as_json=as_json)
-
-
-def _wanted(
-    ledger: Ledger,
-    queries: tuple[str, ...],
-    callers: tuple[str, ...],
-    texts: tuple[str, ...],
-    document: tuple[str | None, str | None],
-    jobs: tuple[str, ...],
-) -> Wanted:
-    from context_engine.audit.ledger.erase import Wanted
-    from context_engine.audit.record.question import Pseudonyms
-
-    # A caller may have asked under a former key, or before there was a key.
-    secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)
-    named = tuple(Pseudonyms(secret).of_caller(name) for name in callers for secret in secrets)
-    document_id, version = document
-    documents = () if document_id is None else ((document_id, version),)
-    lowered = tuple(text.lower() for text in texts)
-    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents, sources=jobs)
-
-
-def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
-    from context_engine.audit.ledger.erase import erase as erase_from
-
-    return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
 
 
 def _drop_kept_answers(setup: Setup, clock: Clock) -> None:

@@ -16,9 +16,9 @@ from context_engine.apps.cli.audit.many import Selection, examine_many, with_sel
 from context_engine.apps.cli.console import note, print_line, publish
 from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.options import OLD_FILE, with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.review.again import Now, recomputed
 from context_engine.apps.web.review.again import replayed as replayed_now
+from context_engine.core.text import counted
 from context_engine.errors import QueryNotRecorded
 from context_engine.service.explaining.words import setting_words
 

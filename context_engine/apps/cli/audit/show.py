@@ -11,9 +11,9 @@ import click
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
 from context_engine.apps.cli.console import print_line, print_table, publish
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import answer_entries, context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import Settings
+from context_engine.core.text import counted
 from context_engine.service.explaining.words import reason_words
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import click
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
 from context_engine.apps.cli.console import print_line, print_table, publish, written
 from context_engine.apps.cli.options import Moment, with_json, with_page
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.costs import ModelUse

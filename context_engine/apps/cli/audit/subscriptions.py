@@ -20,8 +20,8 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.review.subscriptions import change_words
+from context_engine.core.text import counted
 from context_engine.errors import ContextEngineError, InvalidRequest, nearest
 
 if TYPE_CHECKING:

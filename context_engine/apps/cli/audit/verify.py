@@ -22,7 +22,7 @@ from context_engine.apps.cli.audit.ledger import (
 from context_engine.apps.cli.console import note, print_line, publish, styled
 from context_engine.apps.cli.options import OLD_FILE, with_json
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError, LedgerCorrupt
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import utc_text
+from context_engine.core.text import counted
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from context_engine.apps.cli.doctor.checks import (
 from context_engine.apps.cli.doctor.external import external_is_good
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted, sign
+from context_engine.apps.cli.words import sign
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from context_engine.apps.cli.eval.options import (
     write_reports,
 )
 from context_engine.apps.cli.options import FILE, with_options
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _floor(text: str) -> tuple[str, float]:
 
 
 def _refuse_creation_options(file: Path, options: dict[str, Any]) -> None:
-    """Refuse options that an existing gate file already answers: only the file holds its limits."""
+    """Refuse options that only create a gate file: an existing file holds its own limits."""
     named = [name for name in _CREATION_OPTIONS if options[name] not in (None, (), False)]
     if named:
         option = "--measure" if named[0] == "measures" else f"--{named[0].replace('_', '-')}"

@@ -15,12 +15,13 @@ from context_engine.apps.cli.console import note, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_acting, with_domain, with_location
 from context_engine.apps.cli.eval.options import check_writable
 from context_engine.apps.cli.options import FILE, Day
-from context_engine.apps.cli.words import counted, tier_text
+from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name, heading
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
 from context_engine.core.policy.masking import as_kept
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
@@ -112,4 +113,4 @@ def _key() -> str:
             return "q"
         if answer in _GRADES:
             return str(answer)
-        note(f"{answer!r} is none of {', '.join(_GRADES)}", style="yellow")
+        note(f"{answer!r} is not one of {', '.join(_GRADES)}", style="yellow")

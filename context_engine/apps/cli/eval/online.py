@@ -10,7 +10,7 @@ from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.console import note, outcome, print_table, publish
 from context_engine.apps.cli.context import ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:

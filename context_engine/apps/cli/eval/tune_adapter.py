@@ -16,7 +16,7 @@ from context_engine.apps.cli.eval.options import change_cells, change_style, cho
 from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_beside
 from context_engine.apps.cli.kb.base import print_calibrations
 from context_engine.apps.cli.progress import busy, progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, os_user
+from context_engine.apps.cli.context import CliContext, ConfigLocation, note_unwritten, open_context, os_user
 
 if TYPE_CHECKING:
     from context_engine.core.models import Authenticated
@@ -23,13 +22,11 @@ def owned_jobs(location: ConfigLocation, *, domain: str | None = None) -> Iterat
     """
     from context_engine.jobs.owned import OwnedJobs
     from context_engine.service.deployment import open_deployment
-    from context_engine.wiring.audit_writers import close_writers
 
     context = open_context(location, domain=domain)
     with closing(open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)) as deployment:
         yield OwnedJobs(deployment, caller_of(context, location))
-    for sentence in close_writers():
-        note(f"warning: {sentence}", style="yellow")
+    note_unwritten()
 
 
 def caller_of(context: CliContext, location: ConfigLocation) -> Authenticated:

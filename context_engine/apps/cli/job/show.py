@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from rich.text import Text
 
-from context_engine.apps.cli.console import note, out, print_json, show, table, write_text, written
+from context_engine.apps.cli.console import note, print_json, print_line, print_table, write_text, written
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.job.context import owned_jobs
-from context_engine.apps.cli.words import counted
-from context_engine.apps.web.inert import clean
+from context_engine.apps.cli.options import FILE, with_json
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.jobs.memory import JobFinding, JobMemory, Stage
@@ -27,7 +26,7 @@ EXPORT: Final = "\b\nExample:\n  context-engine job export job-20260302-091500-3
 
 
 @click.command("list", epilog="\b\nExample:\n  context-engine job list")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_json
 @with_acting
 @with_location
 def list_jobs(location: ConfigLocation, as_json: bool) -> None:
@@ -50,7 +49,7 @@ def list_jobs(location: ConfigLocation, as_json: bool) -> None:
         )
         for memory in memories
     ]
-    show(out(), table(columns, lines))
+    print_table(columns, lines)
 
 
 @click.command("show", epilog=SHOW)
@@ -80,7 +79,7 @@ def show_job(location: ConfigLocation, job_id: str, short: bool, as_json: bool) 
 
 @click.command(epilog=EXPORT)
 @click.argument("job_id", metavar="ID")
-@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=FILE)
 @with_acting
 @with_location
 def export(location: ConfigLocation, job_id: str, file: Path | None) -> None:
@@ -105,21 +104,20 @@ def print_memory(memory: JobMemory, *, stage: int | None = None) -> None:
     Args:
         stage: only the findings of this stage; None: all.
     """
-    console = out()
-    show(console, Text(clean(memory.title), "bold"))
-    show(console, Text(clean(memory.numbers), "dim"))
+    print_line(memory.title, "bold")
+    print_line(memory.numbers, "dim")
     if memory.stages:
         columns = (">stage", "question", ">read", ">answered", ">findings", ">quality", ">cost")
-        show(console, table(columns, map(_stage_row, memory.stages)))
+        print_table(columns, map(_stage_row, memory.stages))
     for title, notes in (("Constraints", memory.constraints), ("Risks", memory.risks)):
         if notes:
-            show(console, Text(f"\n{title}", "bold"))
+            print_line(f"\n{title}", "bold")
             for each in notes:
-                show(console, Text(clean(f"- {each.text}")))
+                print_line(f"- {each.text}")
     findings = [finding for finding in memory.findings if stage in (None, finding.stage)]
     if findings:
-        show(console, Text(f"\n{counted(len(findings), 'finding')}", "bold"))
-        show(console, table(("!id", "finding", "document"), map(_finding_row, findings[:_MOST_FINDINGS])))
+        print_line(f"\n{counted(len(findings), 'finding')}", "bold")
+        print_table(("!id", "finding", "document"), map(_finding_row, findings[:_MOST_FINDINGS]))
     if len(findings) > _MOST_FINDINGS:
         note(f"and {len(findings) - _MOST_FINDINGS} more: 'context-engine job export {memory.job_id}' has all")
 

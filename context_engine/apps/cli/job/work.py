@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.audit.removal import make_sure
 from context_engine.apps.cli.console import note, out, outcome, print_json
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_domain, with_location
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.apps.cli.job.context import owned_jobs
 from context_engine.apps.cli.job.show import print_memory
-from context_engine.apps.cli.options import Amount
+from context_engine.apps.cli.options import PLACE, Amount, make_sure, with_options, with_yes
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.ingest.report import IngestReport
@@ -41,18 +40,11 @@ Examples:
 DELETE: Final = "\b\nExample:\n  context-engine job delete job-20260302-091500-3f9a1c --yes"
 _KINDS: Final = ("constraint", "risk", "finding")
 
-
-_NOTES: Final = (
+_with_notes = with_options(
     click.option("--constraint", multiple=True, metavar="TEXT", help="A rule for every later question; repeatable."),
     click.option("--risk", multiple=True, metavar="TEXT", help="Something that may go wrong; repeatable."),
     click.option("--finding", multiple=True, metavar="TEXT", help="A finding of your own; repeatable."),
 )
-
-
-def _with_notes(command: Any) -> Any:
-    for option in reversed(_NOTES):
-        command = option(command)
-    return command
 
 
 def _add_notes(jobs: OwnedJobs, job_id: str, options: dict[str, Any]) -> int:
@@ -85,13 +77,11 @@ def start(location: ConfigLocation, title: str, domain: str | None, budget: Deci
 
 @click.command(epilog=ADD)
 @click.argument("job_id", metavar="ID")
-@click.option(
-    "--documents", type=click.Path(path_type=Path), metavar="PATH", help="A folder of documents, or one document."
-)
+@click.option("--documents", type=PLACE, metavar="PATH", help="A folder of documents, or one document.")
 @_with_notes
 @with_acting
 @with_location
-def add(location: ConfigLocation, job_id: str, documents: Path | None, **options: Any) -> None:
+def add(location: ConfigLocation, job_id: str, documents: Path | None, **options: Any) -> int:
     """Add documents, constraints, risks or findings to the job ID.
 
     The documents are cut and indexed in a base of the job's own. Constraints have at most 1,000 tokens together,
@@ -109,7 +99,7 @@ def add(location: ConfigLocation, job_id: str, documents: Path | None, **options
                 report = jobs.add_documents(job_id, documents, progress)
             complete = not report.errors and not report.refused
             _print_documents(report)
-    click.get_current_context().exit(0 if complete else DEGRADED)
+    return 0 if complete else DEGRADED
 
 
 def _print_documents(report: IngestReport) -> None:
@@ -154,7 +144,7 @@ def close(location: ConfigLocation, job_id: str) -> None:
 
 @click.command(epilog=DELETE)
 @click.argument("job_id", metavar="ID")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_yes
 @with_acting
 @with_location
 def delete(location: ConfigLocation, job_id: str, yes: bool) -> None:

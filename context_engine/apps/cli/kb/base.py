@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import ConfigLocation, open_context
-from context_engine.apps.cli.words import counted
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import LocalBase

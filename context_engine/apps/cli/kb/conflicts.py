@@ -23,9 +23,9 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.options import Moment, with_json
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name
+from context_engine.core.text import counted
 from context_engine.errors import AuditError, InvalidRequest, nearest
 
 if TYPE_CHECKING:

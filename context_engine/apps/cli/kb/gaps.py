@@ -14,7 +14,7 @@ from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, 
 from context_engine.apps.cli.console import note, print_line, print_table, publish, written
 from context_engine.apps.cli.context import only_domain, with_domain
 from context_engine.apps.cli.options import with_json, with_page
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.insight.gaps import DocumentName, Gaps, QuestionGroup

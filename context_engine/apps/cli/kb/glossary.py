@@ -11,8 +11,8 @@ from context_engine.apps.cli.console import note, print_json
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec

@@ -15,7 +15,7 @@ from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import calibration_text, opened_base, print_calibrations
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy, progress_bar
-from context_engine.apps.cli.words import counted
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats

@@ -140,7 +140,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> int:
     else:
         _write_table(result, places, explain=options["explain"])
     if options["page"] is not None:
-        from context_engine.apps.cli.search.page import answer_page
+        from context_engine.apps.web.files.answer import answer_page
 
         written(options["page"], answer_page(result, demo=context.demo))
     if options["opened"] is not None:

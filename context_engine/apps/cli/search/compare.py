@@ -18,10 +18,11 @@ from context_engine.apps.cli.options import FILE, OLD_FILE
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
-from context_engine.apps.cli.words import counted, joined, tier_text
+from context_engine.apps.cli.words import joined, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import candidate_names
 from context_engine.core.models import Key, SearchResult
+from context_engine.core.text import counted
 
 if TYPE_CHECKING:
     from context_engine.core.models import Context

@@ -97,7 +97,7 @@ def _outcome(source: SourceStatus, asked_first: int) -> str:
 
 
 def _scores(result: SearchResult) -> Table:
-    """The formula with its numbers: relevance_weight * relevance + authority_weight * boost = score."""
+    """Return the formula with its numbers: relevance_weight * relevance + authority_weight * boost = score."""
     values = result.settings.values
     rows = []
     for chunk in result.chunks:
@@ -151,7 +151,7 @@ def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 
 
 def _nearest_miss(fates: Iterable[Fate]) -> list[Fate]:
-    """The candidates that came closest first: a place just beyond the cut, a score just below the limit."""
+    """Return the nearest candidates first: a place just beyond the cut, a score just below the limit."""
 
     def distance(fate: Fate) -> tuple[float, Key]:
         value = fate.value if isinstance(fate.value, int | float) else 0.0

@@ -13,11 +13,12 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import show
 from context_engine.apps.cli.search.places import Places
-from context_engine.apps.cli.words import confidence_text, counted, joined, marks, ms, tier_text
+from context_engine.apps.cli.words import confidence_text, joined, marks, ms, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import also_in, document_name, heading, location
 from context_engine.apps.web.snippet import snippet
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
+from context_engine.core.text import counted
 
 _WIDE: Final = 116
 _NARROW: Final = 72

@@ -18,14 +18,7 @@ from context_engine.audit.review.replay import ChangedScorer, Replay, replay
 from context_engine.audit.review.shown import ShownAnswer, recorded_answer
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import EffectiveSettings, Principal, SearchResult
-from context_engine.errors import (
-    ConfigError,
-    InvalidRequest,
-    MaskingError,
-    RecordNotFound,
-    StoreError,
-    UnknownDomain,
-)
+from context_engine.errors import ConfigError, InvalidRequest, MaskingError, RecordNotFound, StoreError, UnknownDomain
 from context_engine.jobs.trace import changed_decision
 from context_engine.wiring.in_force import changed_scorer, counter_of_name, settings_in_force
 

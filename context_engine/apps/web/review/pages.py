@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import document_address, search_address
-from context_engine.apps.web.funnel import funnel_bars
+from context_engine.apps.web.charts import funnel_bars
 from context_engine.apps.web.rendering import Page, html_response, respond
 from context_engine.apps.web.review.case import ReviewCase, case_of, standing_of
 from context_engine.apps.web.review.checks import CheckFinding, drift_now, replay_now, why_now

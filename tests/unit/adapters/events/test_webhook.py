@@ -17,8 +17,7 @@ import pytest
 import respx
 
 from context_engine.adapters.events import EventContext, webhook
-from context_engine.adapters.events.outbox import OUTBOX, Outbox
-from context_engine.adapters.events.webhook import WebHook, open_webhook, signature
+from context_engine.adapters.events.webhook import OUTBOX, Outbox, WebHook, open_webhook, signature
 from context_engine.adapters.http import Backoff
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Event

@@ -18,6 +18,8 @@ from context_engine.apps.dify.answer_output import answer_output, stated_text
 from context_engine.apps.dify.answering import AnswerCall, output_of
 from context_engine.apps.dify.form import SearchForm, read_search_form
 from context_engine.apps.dify.model_prompt import ModelTokens, PluginModel, Prompt, Rewriting, model_text
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.review.stored import find_record
 from context_engine.core.models import Caller, Principal, SearchRequest
 from context_engine.errors import ChatModelError, CursorExpired, InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment
@@ -238,3 +240,33 @@ class TestWords:
         answer.refusal, answer.conflicts = AnswerRefusal("cost_limit", "The budget of the day is used up."), ()
         made = answer_output(answer, "", form, demo=False, mask=None)
         assert (made.text, made.variables["refused"]) == ("The budget of the day is used up.", "cost_limit")
+
+
+class TestWorkflow:
+    PARTS = f"{QUESTION[:-1]}, and who paints the office?"
+
+    def test_several_searches_are_made_and_published(self, bank: Deployment) -> None:
+        output = output_of(call(bank, query=self.PARTS, workflow="agentic").answered(None))
+        rounds = output.json["workflow"]["rounds"]
+        assert [made["why"] for made in rounds[:2]] == ["question", "part"]
+        assert output.variables["search_id"] == rounds[0]["search_id"]
+        assert "within 24 hours" in output.text
+
+    @pytest.mark.parametrize("workflow", ["", "configured", "simple"])
+    def test_one_search_is_made_unless_the_domain_says_otherwise(self, bank: Deployment, workflow: str) -> None:
+        assert output_of(call(bank, workflow=workflow).answered(None)).json["workflow"] is None
+
+    def test_a_model_that_is_called_elsewhere_writes_from_all_searches(self, bank: Deployment) -> None:
+        output = elsewhere(bank, ScriptedModel(TRUE), query=self.PARTS, workflow="agentic")
+        assert output.json["mode"] == "model" and "within 24 hours" in output.text
+        assert len(output.json["workflow"]["rounds"]) >= 2
+
+    def test_the_searches_end_within_the_time_of_a_tool(self, bank: Deployment) -> None:
+        record = output_of(call(bank, query=self.PARTS, workflow="agentic").answered(None))
+        ledger = bank.ledger.opened()
+        entry = read_entry(find_record(ledger, record.variables["answer_id"]).entry)
+        assert entry["workflow"]["limits"]["deadline_s"] == 45.0
+
+    def test_another_choice_is_refused(self, bank: Deployment) -> None:
+        with pytest.raises(InvalidRequest, match="workflow has no choice 'agentik'"):
+            list(call(bank, workflow="agentik").answered(None))

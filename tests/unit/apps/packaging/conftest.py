@@ -119,6 +119,12 @@ parameters:
     options:
       - {value: all, label: {en_US: Everything, zh_Hans: 全部}}
       - {value: record, label: {en_US: Record, zh_Hans: 记录}}
+  - name: reranker
+    type: model-selector
+    scope: rerank
+    form: form
+    label: {en_US: Reranker, zh_Hans: 重排}
+    human_description: {en_US: Which model., zh_Hans: 哪个模型。}
 output_schema:
   type: object
   properties:

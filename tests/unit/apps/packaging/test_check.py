@@ -91,6 +91,8 @@ TOOL_ROWS = [
     ("    default: 8", "    default: true", "parameters.top_k.default", "default"),
     ("    default: 8", "    default: 101", "parameters.top_k.default", "default"),
     ("    default: all", "    default: some", "parameters.authority.default", "default"),
+    ("    scope: rerank\n    form: form", "    scope: rerank\n    form: form\n    default: {}", "parameters.reranker.default", "default"),
+    ("type: number\n    form: form\n    default: 8", "type: array\n    form: form\n    default: [8]", "parameters.top_k.default", "default"),
     ("{value: record,", "{value: record, icon: none.svg,", "parameters.authority.options.1.icon", "icon"),
     ("    type: string\n", "    type: string\n    scope: rerank\n", "parameters.query.scope", "scope"),
     ("template: {enabled: true}", "template: {enabled: 1}", "parameters.query.template.enabled", "type"),

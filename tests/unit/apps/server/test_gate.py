@@ -150,19 +150,19 @@ def test_what_nobody_foresaw_is_told_to_the_log_alone(client: TestClient, caplog
 
 
 def test_each_principal_has_a_rate_of_its_own() -> None:
-    client = small_client(small_service(server_rate_per_minute=60, server_rate_burst=2))
+    client = small_client(small_service(server_rate_per_minute=1, server_rate_burst=2))
     answers = [client.post("/api/asked", json=GOOD, headers=TOKEN) for _ in range(3)]
     assert [one.status_code for one in answers] == [200, 200, 429]
     assert [one.headers["ratelimit"].split(";")[1] for one in answers] == ["r=1", "r=0", "r=0"]
-    assert answers[0].headers["ratelimit-policy"] == '"principal";q=60;w=60'
+    assert answers[0].headers["ratelimit-policy"] == '"principal";q=1;w=60'
     assert code(answers[2]) == (429, "rate_exceeded")
-    assert answers[2].headers["retry-after"] == "1"
+    assert 50 <= int(answers[2].headers["retry-after"]) <= 60
     assert client.post("/api/asked", json=GOOD, headers={"Authorization": "Bearer other"}).status_code == 200
     assert "ratelimit" not in client.get("/healthz").headers
 
 
 def test_the_callers_of_a_gateway_are_counted_apart() -> None:
-    client = small_client(small_service(server_rate_per_minute=60, server_rate_burst=1))
+    client = small_client(small_service(server_rate_per_minute=1, server_rate_burst=1))
     gateway = {"Authorization": "Bearer gateway"}
 
     def ask(user: str) -> int:

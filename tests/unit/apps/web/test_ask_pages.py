@@ -248,3 +248,34 @@ def test_where_a_document_was_shown_is_for_operators(client):
     assert "List the answers" not in get(client, path).text
     assert "Where it was shown" not in get(client, path, shown="1").text
     assert re.search(r"\d+ records", get(client, path, AUDITOR, shown="1").text)
+
+
+TWO_PARTS = {
+    **ASKED,
+    "q": "Within how many hours must a loss event be reported, and who paints the office?",
+    "steps": "1",
+}
+
+
+def test_several_steps_show_each_search_and_which_found_a_passage(client: TestClient) -> None:
+    html = get(client, "/", **TWO_PARTS).text
+    heading = re.findall(r"How it was found, by (\d+) searches", html)
+    searches = links(html.partition("steps-heading")[2].partition("</section>")[0], "/searches/")
+
+    assert heading == [str(len(searches))] and len(searches) >= 3
+    assert "a part of the question" in html and "found by search" in html
+    assert 'name="steps" value="1"' in html.partition("follow")[2], "a follow-up question takes several steps too"
+    assert SECRET not in html
+
+
+def test_the_page_of_the_first_search_keeps_the_steps(client: TestClient) -> None:
+    html = get(client, "/", **TWO_PARTS).text
+    again = get(client, links(html, "/searches/")[0]).text
+    assert "How it was found, by" in again and "a part of the question" in again
+
+
+@pytest.mark.wording
+def test_a_comparison_with_several_steps_is_refused(client: TestClient) -> None:
+    answer = get(client, "/", **TWO_PARTS, compare="1")
+    assert answer.status_code == 422
+    assert "a comparison is of one search" in answer.text

@@ -9,9 +9,9 @@ import pytest
 
 from context_engine.audit.checks.checkpoints import CheckedCheckpoints
 from context_engine.audit.checks.keys import Trust
-from context_engine.audit.checks.proved import not_proved, proved
 from context_engine.audit.checks.rows import LogExtent
 from context_engine.audit.checks.stretch import Plan
+from context_engine.audit.checks.verify import not_proved, proved
 from tests.unit.audit.checks.logs import KEY, LATER_KEY
 
 PLAN = Plan(extent=LogExtent((), 100), minimum=0, keyring=None, log_alone=False)

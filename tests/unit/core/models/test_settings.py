@@ -62,6 +62,7 @@ def test_the_seeds_defaults():
         ("deadline_s", [0, -1, math.inf, math.nan, 601, "20"]),
         ("source_timeout_s", [0, -1, math.inf, math.nan, 601]),
         ("source_concurrency", [0, 257, True]),
+        ("scope_by_kind", [{"duration": 0.2}, {"code": 2.0}, {"code": "auto"}, 0.2]),
         ("graph_hops", [-1, 3, True, "1", 1.0]),
         ("graph_edges", [[], ["LIKES"], "CITES", None]),
         ("graph_most", [0, 101, True]),

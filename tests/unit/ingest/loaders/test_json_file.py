@@ -217,13 +217,13 @@ print(count, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 10
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
-def test_a_million_objects_are_read_in_little_memory(tmp_path):
+def test_a_quarter_of_a_million_objects_are_read_in_little_memory(tmp_path):
     path = tmp_path / "accounts.json"
     with path.open("w") as file:
-        for number in range(1_000_000):
+        for number in range(250_000):
             file.write(("," if number else "[") + f'{{"entity_id": "AC-{number}", "limit": {number / 7}}}')
         file.write("]")
     done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
     count, grown_mb = map(int, done.stdout.split())
-    assert count == 1_000_000
-    assert grown_mb < 200
+    assert count == 250_000
+    assert grown_mb < 100  # 25 in blocks, 195 where every record is kept

@@ -1,4 +1,4 @@
-"""`search --html`: an answer as one page that loads and runs nothing."""
+"""An answer as one HTML page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from context_engine.apps.cli.words import counted
 from context_engine.apps.web.inert import clean, html_table, html_text
 from context_engine.apps.web.naming import document_name, heading
 from context_engine.apps.web.passage import passage_html
@@ -23,6 +22,7 @@ from context_engine.apps.web.result_words import (
     source_name,
 )
 from context_engine.core.models import Confidence, Outcome, RankedChunk, SearchResult, SourceStatus, TrustClass
+from context_engine.core.text import counted
 from context_engine.service.explaining.words import reason_words
 
 _STYLE: Final = Path(__file__).with_name("answer.css")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html5lib
 
-from context_engine.apps.cli.access.matrix import access_page, decision_words, principal_words, rule_words
+from context_engine.apps.web.files.access import access_page, decision_words, principal_words, rule_words
 from context_engine.core.models import AccessReason, AccessRule, Classification, DomainSpec, Principal, SourceAccess
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.core.policy.access_review import access_matrix, holders_in_rules
