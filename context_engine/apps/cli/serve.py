@@ -217,7 +217,7 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> int:
     from context_engine.service.deployment import LiveDeployment, open_deployment
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    operator = context.setup.config.principals.is_operator(os_user())
+    operator = location.acting_as is None and context.setup.config.principals.is_operator(os_user())
     caller = Authenticated(principal=context.principal, token_id="web", operator=operator)
     live = LiveDeployment(lambda: open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo))
     token, sessions = secrets.token_urlsafe(32), Sessions()
@@ -252,7 +252,7 @@ def mcp(location: ConfigLocation) -> int:
     from context_engine.service.deployment import open_deployment
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    operator = context.setup.config.principals.is_operator(os_user())
+    operator = location.acting_as is None and context.setup.config.principals.is_operator(os_user())
     deployment = open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)
     try:
         in_order = serve_stdio(deployment, Authenticated(principal=context.principal, operator=operator))
