@@ -10,7 +10,7 @@ from typing import Any
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import Criteria
 from context_engine.audit.review.account import account_of
-from context_engine.audit.review.stored import further_searches, ledger_pseudonyms
+from context_engine.audit.review.stored import ledger_pseudonyms
 from context_engine.insight.gaps import DocumentName, Gaps, RecordedQuestion, ThumbDown, asked_question, gaps
 from context_engine.service.judgements import votes
 from context_engine.wiring.examine import listed_domain
@@ -65,11 +65,11 @@ def _thumb(row: Mapping[str, Any]) -> ThumbDown:
 
 def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQuestion]:
     ledger.integrate()
-    pseudonyms, further = ledger_pseudonyms(ledger), further_searches(ledger, domain, since)
+    pseudonyms = ledger_pseudonyms(ledger)
     for row in ledger.rows(Criteria(since=since, domain=domain, kind="search")):
         stored = ledger.entry_at(row.index)
         if stored is None or stored.entry is None:
             continue
         account = account_of(stored.entry, row.index, ledger, pseudonyms=pseudonyms)
-        if account.entry["id"] not in further:
+        if not account.entry.get("part_of"):  # nobody asked it: a workflow or a job did
             yield asked_question(account.to_dict())

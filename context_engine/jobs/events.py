@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -11,9 +12,10 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import Field
 
 from context_engine.answer.cost import total
-from context_engine.errors import StoreCorrupt
+from context_engine.errors import JobNotFound, StoreCorrupt
 from context_engine.jobs.memory import FindingCitation, JobFinding, JobMemory, JobNote, Quality, Remembered, Stage
 
+JOB_ID: Final = re.compile(r"job-\d{8}-\d{6}-[0-9a-f]{6}")
 _ID_DIGITS: Final = 10
 
 
@@ -206,3 +208,8 @@ def _findings(events: Sequence[JobEvent]) -> tuple[JobFinding, ...]:
 
 def _notes(events: Sequence[JobEvent], kind: type[ConstraintAdded] | type[RiskAdded]) -> tuple[JobNote, ...]:
     return tuple(JobNote(id=event.id, text=event.fact.text) for event in events if isinstance(event.fact, kind))
+
+
+def no_job(job_id: str) -> JobNotFound:
+    """Return the error for a job that does not exist, or is not the caller's."""
+    return JobNotFound(f"there is no job {job_id[:60]!r} of yours: 'context-engine job list' shows them")

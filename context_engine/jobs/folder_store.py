@@ -16,9 +16,8 @@ from typing import Final, Self
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.errors import JobNotFound, StoreError, StoreLocked
 from context_engine.jobs.documents import JobPlace, job_source
-from context_engine.jobs.events import JobEvent, JobStarted, memory_of
+from context_engine.jobs.events import JOB_ID, JobEvent, JobStarted, memory_of, no_job
 from context_engine.jobs.memory import JobMemory
-from context_engine.jobs.store import JOB_ID, no_job
 from context_engine.settings.data_dir import JOBS
 from context_engine.settings.shared_database import SharedDatabase
 from context_engine.wiring.embedded_base import EMBEDDED

@@ -21,10 +21,10 @@ from context_engine.ingest.report import IngestReport
 from context_engine.jobs.asking import workflow_finder
 from context_engine.jobs.compressed import check_constraint, compressed
 from context_engine.jobs.documents import JobDocument, Progress, add_documents, documents_of, job_deployment
-from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, JobEvent, RiskAdded
+from context_engine.jobs.events import ConstraintAdded, FindingAdded, JobClosed, JobEvent, RiskAdded, no_job
 from context_engine.jobs.memory import JobMemory
 from context_engine.jobs.run import JobRun, answered_fact, check_run, run_stage
-from context_engine.jobs.store import no_job, open_store, require_open, started_event
+from context_engine.jobs.store import open_store, require_open, started_event
 from context_engine.service.deployment import Deployment
 from context_engine.service.request import only_domain
 

@@ -21,9 +21,8 @@ from psycopg import errors, sql
 from context_engine.adapters.sources.postgres.connection import Session, failures, one_row, parameters
 from context_engine.errors import JobNotFound, JobsUnavailable, SourceError, StoreLocked, StoreVersionMismatch
 from context_engine.jobs.documents import JobPlace, job_source
-from context_engine.jobs.events import JobEvent, JobStarted, memory_of
+from context_engine.jobs.events import JOB_ID, JobEvent, JobStarted, memory_of, no_job
 from context_engine.jobs.memory import JobMemory
-from context_engine.jobs.store import JOB_ID, no_job
 from context_engine.wiring.jobs import JobDatabase
 
 _PREFIX: Final = "context_engine_"

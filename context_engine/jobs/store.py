@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
-from context_engine.errors import InvalidRequest, JobNotFound
+from context_engine.errors import InvalidRequest
 from context_engine.jobs.documents import JobPlace
 from context_engine.jobs.events import JobEvent, JobStarted
 from context_engine.jobs.memory import JobMemory
 from context_engine.wiring.jobs import job_database
 from context_engine.wiring.setup import Setup
-
-JOB_ID: Final = re.compile(r"job-\d{8}-\d{6}-[0-9a-f]{6}")
 
 
 class JobRight(AbstractContextManager["JobRight"], Protocol):
@@ -123,11 +120,6 @@ def started_event(
     job_id = f"job-{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     started = JobStarted(job_id=job_id, title=title, domain=domain, starter=starter, budget_limit=budget_limit)
     return JobEvent(id="started", at=now, fact=started)
-
-
-def no_job(job_id: str) -> JobNotFound:
-    """Return the error for a job that does not exist, or is not the caller's."""
-    return JobNotFound(f"there is no job {job_id[:60]!r} of yours: 'context-engine job list' shows them")
 
 
 def require_open(memory: JobMemory) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin
@@ -71,10 +72,9 @@ def parse(key: str, text: str) -> Any:
         return _checked(key, type(text)(text.strip()))
     if annotation is bool:
         return _checked(key, FLAG_WORDS.get(text.strip().casefold(), text))
-    try:
+    value: Any = text
+    with suppress(ValueError):
         value = json.loads(text)
-    except ValueError:
-        value = text
     return _checked(key, value)
 
 
@@ -84,9 +84,8 @@ def _checked(key: str, value: Any) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if key == "authority_boosts" and isinstance(value, Mapping):
-            raise ValueError(
-                _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
-            ) from None
+            problem = _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
+            raise ValueError(problem) from None
         if key == "prices" and isinstance(value, list | tuple):
             raise ValueError(_price_problem(first)) from None
         raise ValueError(f"must be {_allowed(key)}{got(value)}") from None
@@ -122,7 +121,6 @@ def _allowed(key: str) -> str:
 
 
 PREFIX: Final = "CONTEXT_ENGINE_"
-"""Prefix of the variables of settings."""
 
 _SWITCHES: Final[Mapping[str, str]] = {"reranker": "reranking_enabled", "query_refiner": "query_refinement"}
 """Models of an engine, and the setting with which a search does without each."""
@@ -155,11 +153,10 @@ ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "to
 """Short names of call options and pipeline config."""
 
 _KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY", "WEBHOOK_KEY")
-_SECRETS: Final = (*_KEYS, "AUDIT_LEDGER", "CACHE_URL")
-SECRET_VARIABLES: Final = frozenset(f"{PREFIX}{name}" for name in _SECRETS)
+SECRET_VARIABLES: Final = frozenset(f"{PREFIX}{name}" for name in (*_KEYS, "AUDIT_LEDGER", "CACHE_URL"))
 """Environment variables that hold a key, or an address with a password in it."""
 
-_RESERVED: Final = frozenset((*_SECRETS, "CONFIG_DIR", "DATA_DIR", "STAGE"))
+_RESERVED: Final = frozenset((*_KEYS, "AUDIT_LEDGER", "CACHE_URL", "CONFIG_DIR", "DATA_DIR", "STAGE"))
 _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_MIN_SIMILARITY": "min_relevance_score",
     "RAG_MIN_CHUNKS": "min_chunks",

