@@ -24,7 +24,8 @@ class _Change(NamedTuple):
     """Tokens of the statement, and what the sentence has in their place.
 
     Attributes:
-        is_part: whether a whole part of the statement is left out: its beginning, its end, or many tokens.
+        is_part: whether a whole part of the statement is left out: its beginning, its end, many tokens, or the first of
+            two predicates ("is valid for a year and").
     """
 
     old: Sequence[MeaningToken]
@@ -44,11 +45,13 @@ def altered(
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
     """
-    sentence, *statements = (_telling(tokens) for tokens in (claim, own, (*lead, *own)))
-    statement = max(statements, key=lambda tokens: _repeated(sentence, tokens))
+    sentence = _telling(claim)
+    whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _telling(tokens)))
+    statement = _telling(whole)
     if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
         return
-    changes = list(_changes(sentence, statement))
+    predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
+    changes = list(_changes(sentence, statement, predicates))
     put_in = _strict(token for change in changes for token in change.new)
     left_out = _strict(token for change in changes for token in change.old)
     for change in changes:
@@ -74,11 +77,34 @@ def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) 
     return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
 
 
-def _changes(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> Iterator[_Change]:
+def _copulas(tokens: Iterable[MeaningToken]) -> int:
+    return sum(token.key == "be" for token in tokens)
+
+
+def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
+    """Return the places, among the tokens that tell something, of what stands from a form of "be" to an "and"."""
+    places: list[tuple[int, int]] = []
+    began: int | None = None
+    told = 0
+    for token in tokens:
+        if token.key == "be":
+            began = told
+        elif token.kind is MeaningKind.BREAK:
+            if token.key == "and" and began is not None:
+                places.append((began, told))
+            began = None
+        told += bool(_telling([token]))
+    return places
+
+
+def _changes(
+    claim: Sequence[MeaningToken], statement: Sequence[MeaningToken], predicates: Sequence[tuple[int, int]]
+) -> Iterator[_Change]:
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
             at_edge = start == end and (first == 0 or last == len(statement))
-            yield _Change(statement[first:last], claim[start:end], at_edge or last - first > _MOST_LEFT_OUT)
+            is_part = at_edge or last - first > _MOST_LEFT_OUT or (start == end and (first, last) in predicates)
+            yield _Change(statement[first:last], claim[start:end], is_part)
 
 
 def _told(change: _Change, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
