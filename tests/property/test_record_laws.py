@@ -221,6 +221,7 @@ def other_value(rng, values, key):
         2,
         17,
         70,
+        {"code": 0.31},
         0.05,
         0.31,
         0.77,

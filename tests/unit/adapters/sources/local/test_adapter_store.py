@@ -17,7 +17,6 @@ np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local import (  # noqa: E402
-    BaseWriter,
     LocalBase,
     SearchOptions,
     adapter_store,
@@ -26,6 +25,7 @@ from context_engine.adapters.sources.local import (  # noqa: E402
 from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
 from context_engine.adapters.sources.local.partitions import forget_derived, forget_empty, partitions  # noqa: E402
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
+from context_engine.adapters.sources.local.writer import BaseWriter  # noqa: E402
 from context_engine.adapters.sources.stores.places import SourcePlace  # noqa: E402
 from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402
