@@ -237,7 +237,7 @@ def other_value(rng, values, key):
     ]
     blend = {"measured_by": "bm25", "terms": {"length": {"weight": 2.0, "mean": 2.0, "deviation": 0.5}}}
     tries += [blend, "int8", "digest", "none", "required", "lindera", "bm25", "tiktoken:x", ("a",), ("email",), ("SG",)]
-    tries += [{"a": "b"}, {"a": {"b": 1}}, {"tier_1": 0.5}, 300, 4001, ("en",), "agentic", "model"]
+    tries += [("NEXT_CHUNK",), {"a": "b"}, {"a": {"b": 1}}, {"tier_1": 0.5}, 300, 4001, ("en",), "agentic", "model"]
     price = {"model": "m", "valid_from": "2026-01-01", "currency": "EUR"}
     tries.append(({**price, "input_per_million": 1, "output_per_million": 2},))
     tries.append({"deep": {"domain": "NPA", "a": {}, "b": {"stage2_top_k": 3}}})
