@@ -55,12 +55,13 @@ def serving(folder: Path) -> Iterator[str]:
                 address = found[1]
                 break
         assert address is not None, "".join(said)
-        rest = threading.Thread(target=process.stderr.read, daemon=True)  # so that it never waits for a reader
+        rest = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)  # it never waits for a reader
         rest.start()
         yield address
     finally:
         process.terminate()
         process.wait(60)
+        print("".join(said))  # shown if the test fails
 
 
 @pytest.fixture
