@@ -70,12 +70,12 @@ class DictReranker:
         Raises:
             RerankerError: the function returned something else.
         """
-        given = awaited(self._rank(query, [{**chunk.to_dict(), _PLACE: place} for place, chunk in enumerate(chunks)]))
-        if given is None:
+        ranked = awaited(self._rank(query, [{**chunk.to_dict(), _PLACE: place} for place, chunk in enumerate(chunks)]))
+        if ranked is None:
             return None
-        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
-            raise RerankerError(f"{self.name} returned {type(given).__name__} instead of a list of scores or chunks")
-        returned = list(given)
+        if not isinstance(ranked, Iterable) or isinstance(ranked, str | Mapping):
+            raise RerankerError(f"{self.name} returned {type(ranked).__name__} instead of a list of scores or chunks")
+        returned = list(ranked)
         if not all(isinstance(item, Mapping) for item in returned):
             return returned
         return self._scores_of(returned, len(chunks))

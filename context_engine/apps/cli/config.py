@@ -72,9 +72,9 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
     audit = audit_in_force(setup, data)
     connections = {name: setup.config.connections.shown(name) for name in setup.config.connections.names}
     if as_json:
-        found = {"config_dir": paths.config_dir, "manifest_dir": paths.manifest_dir, "data_dir": data}
+        folders = {"config_dir": paths.config_dir, "manifest_dir": paths.manifest_dir, "data_dir": data}
         published = {
-            "found": {"origin": paths.origin, **{key: folder and str(folder) for key, folder in found.items()}},
+            "found": {"origin": paths.origin, **{key: folder and str(folder) for key, folder in folders.items()}},
             "settings": {
                 each.key: {key: getattr(each, key) for key in ("value", "origin", "default")} for each in shown
             },

@@ -95,8 +95,8 @@ class AnswerCall:
         """
         form = self._form()
         request = form.search.request
-        found = self._found(form, replace(request, query=model.question or request.query), None)
-        kept = KeptAnswer(result=found[0], gathering=found[1])
+        result, gathering = self._found(form, replace(request, query=model.question or request.query), None)
+        kept = KeptAnswer(result=result, gathering=gathering)
         self.deployment.kept.keep(self.principal, kept)
         answerer = answerer_of(self.deployment, use_model=False, policy=form.policy)
         answer, events = _begun(form, answerer, kept, model)

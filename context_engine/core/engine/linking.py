@@ -20,9 +20,9 @@ from context_engine.core.models import (
     Key,
     Link,
     LinkedChunk,
+    LinkOrigin,
     Notice,
     NoticeCode,
-    Origin,
     PathStep,
     RankedChunk,
     SourceSpec,
@@ -37,7 +37,7 @@ from context_engine.errors import SourceTimeout, source_error_from
 _ORIGINS: Final = 8
 """Chunks whose edges are followed in one hop: as many as an answer has by default."""
 
-Follow = Callable[[Sequence[Origin], frozenset[Edge]], Future[tuple[Link, ...]]]
+Follow = Callable[[Sequence[LinkOrigin], frozenset[Edge]], Future[tuple[Link, ...]]]
 """Begins to follow the edges of some chunks into one source; the future may raise anything."""
 
 
@@ -49,8 +49,8 @@ class _Step(NamedTuple):
     path: tuple[PathStep, ...]
 
     @property
-    def origin(self) -> Origin:
-        return Origin(self.key, self.chunk, citations(self.chunk.content))
+    def origin(self) -> LinkOrigin:
+        return LinkOrigin(self.key, self.chunk, citations(self.chunk.content))
 
 
 def with_linked(
@@ -141,7 +141,7 @@ def _with(outcome: SourceOutcome, reached: Iterable[_Step], problem: str | None)
     own = [step for step in reached if step.key[0] == status.source_id]
     if answer is None or not own:
         return SourceOutcome(status, answer)
-    found = {chunk.chunk_id for chunk in answer.chunks}
-    links = tuple(LinkedChunk(step.key[1], step.path, step.key[1] not in found) for step in own)
-    chunks = (*answer.chunks, *(step.chunk for step in own if step.key[1] not in found))
+    recalled = {chunk.chunk_id for chunk in answer.chunks}
+    links = tuple(LinkedChunk(step.key[1], step.path, step.key[1] not in recalled) for step in own)
+    chunks = (*answer.chunks, *(step.chunk for step in own if step.key[1] not in recalled))
     return SourceOutcome(replace(status, chunks=len(chunks)), replace(answer, chunks=chunks, links=links))

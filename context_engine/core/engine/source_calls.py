@@ -17,10 +17,10 @@ from context_engine.core.models import (
     Chunk,
     Edge,
     Link,
+    LinkOrigin,
     LinkQuery,
     Notice,
     NoticeCode,
-    Origin,
     QueryEmbedding,
     RankedChunk,
     RawAnswer,
@@ -192,7 +192,7 @@ def _follow(plan: SearchPlan, spec: SourceSpec, source: SourceBulkhead, seconds:
     words = segmented(text, settings.word_segmenter)
     query = _query(plan, spec, text, words, settings.graph_most, seconds / settings.graph_hops)
 
-    def follow(origins: Sequence[Origin], edges: frozenset[Edge]) -> Future[tuple[Link, ...]]:
+    def follow(origins: Sequence[LinkOrigin], edges: frozenset[Edge]) -> Future[tuple[Link, ...]]:
         return source.follow(LinkQuery(query=query, origins=origins, edges=edges), settings.source_concurrency)
 
     return follow

@@ -76,7 +76,7 @@ class CitedClause(NamedTuple):
         return joined if self.clause.startswith("(") else f"{self.document} {self.clause}".strip()
 
 
-class Origin(NamedTuple):
+class LinkOrigin(NamedTuple):
     """A chunk whose edges are followed, with its identity in the search and what it cites."""
 
     key: Key
@@ -108,7 +108,7 @@ class LinkQuery:
     """
 
     query: SourceQuery
-    origins: Sequence[Origin]
+    origins: Sequence[LinkOrigin]
     edges: frozenset[Edge]
 
 

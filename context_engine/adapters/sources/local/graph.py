@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local.queries import both, constant
 from context_engine.adapters.sources.local.search import SearchedScope, searched_scope
 from context_engine.adapters.sources.local.view import View, chunks_of_rows
 from context_engine.adapters.sources.stores.scope import Scope
-from context_engine.core.models import CitedClause, Edge, Key, Link, Origin, SourceAnswer
+from context_engine.core.models import CitedClause, Edge, Key, Link, LinkOrigin, SourceAnswer
 from context_engine.core.query.citations import belongs_to, cited_sections
 from context_engine.core.query.features import spellings
 from context_engine.core.text import terms
@@ -47,7 +47,7 @@ class _End(NamedTuple):
 
 
 def links(
-    view: View, question: LocalQuery, scope: Scope, origins: Sequence[Origin], edges: frozenset[Edge], top_k: int
+    view: View, question: LocalQuery, scope: Scope, origins: Sequence[LinkOrigin], edges: frozenset[Edge], top_k: int
 ) -> list[Link]:
     """Return the chunks of a source that the origins lead to, the best origins first, each chunk once.
 
@@ -95,7 +95,7 @@ def _row(view: View, key: Key) -> _Row | None:
 
 
 def _ends(
-    view: View, question: LocalQuery, asked: SearchedScope, origin: Origin, row: _Row, edges: frozenset[Edge]
+    view: View, question: LocalQuery, asked: SearchedScope, origin: LinkOrigin, row: _Row, edges: frozenset[Edge]
 ) -> Iterator[_End]:
     """Yield where the edges of a chunk lead to."""
     own = origin.key[0] == asked.scope.source_id

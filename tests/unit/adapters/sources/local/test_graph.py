@@ -16,8 +16,8 @@ from context_engine.core.models import (
     Condition,
     Edge,
     FilterOp,
+    LinkOrigin,
     LinkQuery,
-    Origin,
     SourceQuery,
 )
 from context_engine.core.protocols import GraphStore
@@ -77,7 +77,7 @@ def linked(
     for chunk_id in chunk_ids:
         source = "policy" if chunk_id.startswith("ESC") else "sop"
         text = chunks[chunk_id].content if cites is None else cites
-        origins.append(Origin((source, chunk_id), chunks[chunk_id], citations(text)))
+        origins.append(LinkOrigin((source, chunk_id), chunks[chunk_id], citations(text)))
     asked = SourceQuery(**{"text": "who hears of a breach", "domain": "D", "top_k": 10, **query})  # type: ignore[arg-type]
     source = LocalSource(base, source_id)
     assert isinstance(source, GraphStore)
