@@ -38,16 +38,16 @@ def altered(
 ) -> Iterator[SentenceFinding]:
     """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
 
-    A value, name, modal, negation, condition, bound or side that the sentence puts in must be among what it leaves out,
-    and the reverse: it has moved then. Plain words may be said in other words, and names by pronouns.
+    A value, name, modal, negation, condition, bound or side may only move: if it is added at one place, it must be
+    missing at another, and the reverse. Plain words may be replaced by other words, and names by pronouns.
 
     Args:
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
     """
-    sentence = _telling(claim)
-    whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _telling(tokens)))
-    statement = _telling(whole)
+    sentence = _content(claim)
+    whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
+    statement = _content(whole)
     if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
         return
     predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
@@ -56,15 +56,15 @@ def altered(
     left_out = _strict(token for change in changes for token in change.old)
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
-            yield from _told(change, put_in - left_out, left_out - put_in)
+            yield from _findings(change, put_in - left_out, left_out - put_in)
     if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
         yield SentenceFinding("roles", "two names stand in each other's place")
 
 
-def _telling(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
-    """Return the tokens that say something, and pronouns."""
-    untold = (MeaningKind.LINK, MeaningKind.BREAK)
-    return [token for token in tokens if token.kind not in untold or token.key == "it"]
+def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
+    """Return the tokens with content, and pronouns."""
+    without_content = (MeaningKind.LINK, MeaningKind.BREAK)
+    return [token for token in tokens if token.kind not in without_content or token.key == "it"]
 
 
 def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
@@ -82,19 +82,19 @@ def _copulas(tokens: Iterable[MeaningToken]) -> int:
 
 
 def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
-    """Return the places, among the tokens that tell something, of what stands from a form of "be" to an "and"."""
-    places: list[tuple[int, int]] = []
+    """Return the ranges, in `_content(tokens)`, of what stands between a form of "be" and the next "and"."""
+    ranges: list[tuple[int, int]] = []
     began: int | None = None
-    told = 0
+    place = 0
     for token in tokens:
         if token.key == "be":
-            began = told
+            began = place
         elif token.kind is MeaningKind.BREAK:
             if token.key == "and" and began is not None:
-                places.append((began, told))
+                ranges.append((began, place))
             began = None
-        told += bool(_telling([token]))
-    return places
+        place += bool(_content([token]))
+    return ranges
 
 
 def _changes(
@@ -107,7 +107,7 @@ def _changes(
             yield _Change(statement[first:last], claim[start:end], is_part)
 
 
-def _told(change: _Change, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
+def _findings(change: _Change, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
     """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
     for key in _strict(change.new) & added:
         yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')

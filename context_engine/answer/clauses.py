@@ -224,7 +224,7 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
 
 
 def _is_item(segment: _Segment) -> bool:
-    """Return whether a segment is one more thing of a list ("or rules") and no rule of its own."""
+    """Return whether a segment is a further item of a list ("or rules") and not a rule by itself."""
     return segment.tokens[0].key in ("and", "or") and all(
         token.kind is not MeaningKind.MODAL for token in segment.tokens
     )

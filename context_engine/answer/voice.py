@@ -39,7 +39,7 @@ def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) ->
 
 
 def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
-    """Return where most of the first sought keys stand in a row; None if the first stands nowhere."""
+    """Return the place of the longest run that begins as `sought` does; None if its first key is missing."""
     lengths = [
         sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sought, keys[at:]))) for at in range(len(keys))
     ]

@@ -135,7 +135,7 @@ def _with(outcome: SourceOutcome, reached: Iterable[_Step], problem: str | None)
     """Return the outcome of a source with the chunks reached in it, and a notice if links into it were not followed."""
     status, answer = outcome
     if problem is not None:
-        message = f"what the best chunks lead to in it is missing: {problem}"
+        message = f"chunks of it that the best ones cite or stand beside were not added: {problem}"
         notice = Notice(NoticeCode.LINKS_NOT_FOLLOWED, status.source_id, message, {"problem": problem})
         status = replace(status, notices=(*status.notices, notice))
     own = [step for step in reached if step.key[0] == status.source_id]

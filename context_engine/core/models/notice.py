@@ -77,7 +77,7 @@ class NoticeCode(StrEnum):
     )
     LINKS_NOT_FOLLOWED = (
         "links_not_followed",
-        "What the best chunks lead to in a source is missing, because it failed.",
+        "A source failed to give the chunks that the best ones cite or stand beside.",
         "problem",
     )
     REFILL_FAILED = ("refill_failed", "A source failed to give more candidates: its first answer is used.", "problem")
