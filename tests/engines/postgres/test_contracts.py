@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.testing import AccessContract, CalibratableContract, SinkContract, SourceContract
+from context_engine.testing import AccessContract, CalibratableContract, SinkContract, SourceContract, TrainableContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ class TestCalibrations(OfStore, CalibratableContract):
         self.bank.own = {"schema_name": f"of_{data_dir.name.lower()}"}
 
 
-class TestCalibrationsWithVectors(TestCalibrations):
+class TestCalibrationsWithVectors(TestCalibrations, TrainableContract):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

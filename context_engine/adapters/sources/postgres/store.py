@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.postgres import calibrations
+from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
 from context_engine.adapters.sources.postgres.attributes import fields_of, storable
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
 from context_engine.adapters.sources.postgres.probe import probe
@@ -21,6 +22,7 @@ from context_engine.adapters.sources.postgres.search import (
     statistics_of,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
+from context_engine.adapters.sources.stores.adapter_keeping import OFF, AdapterReader, ChosenAdapter, scorer_of
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -46,6 +48,9 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
 _EMBEDDING_SHARE: Final = 0.8
 """Share of the source's time for the embedder; the search needs the rest."""
 _LISTED_AT_ONCE: Final = 1_000
@@ -59,27 +64,28 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore:
+class PostgresStore(PostgresAdapterKeeping):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
         servers: of the store.
         options: options of search.
         embedder: makes the vectors of questions; None: text search only.
-        clock: measures the embedder's time.
+        clock: measures the embedder's time, and dates what is kept.
     """
 
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
-        self._servers, self._options, self._embedder = servers, options, embedder
+        self._servers, self.options, self._embedder, self._now = servers, options, embedder, clock.now
         self._vectors = None if embedder is None else QueryVectors(embedder, clock)
         self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
+        self._adapters = AdapterReader()
         self.watch = RecallWatch()
 
     @property
     def score_kinds(self) -> frozenset[ScoreKind]:
         """The kinds of score its chunks carry."""
         text = frozenset({ScoreKind.BM25})
-        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self._options)}
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Load the embedding model if it was not used before."""
@@ -100,7 +106,7 @@ class PostgresStore:
             RepartitionRequired: documents of a source are where former rules put them.
             SourceError, StoreVersionMismatch: the server failed, or tables or vectors are of another version or model.
         """
-        question = question_of(query.words or query.text, self._options, query.expansions)
+        question = question_of(query.words or query.text, self.options, query.expansions)
         vectors = self._vectors if by_vector else None
         vector, embedding = (
             (None, None) if vectors is None else vectors.timed(query.text, _EMBEDDING_SHARE * query.timeout_s)
@@ -108,8 +114,12 @@ class PostgresStore:
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
             notes = self._notes(view, question, vector is not None)
-            calibration = self._calibration(view, query.domain, vector is not None)
-            search = StoreSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
+            vector = vector if view.state.model_id else None
+            adapter, unusable = ChosenAdapter() if vector is None else self._chosen(view, query.domain)
+            search = StoreSearch(view, question, vector, self.options, self.watch, adapter)
+            calibration = calibrations.in_force(view.session, query.domain, search.scorer_id, view.classes)
+            if embedding is not None:
+                embedding = embedding._replace(model=search.scorer_id, adapter=adapter) if vector is not None else None
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
 
@@ -119,11 +129,11 @@ class PostgresStore:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
                 return SourceAnswer(
                     chunks=[] if key is None else chunks[key],
-                    notes=tuple(self._note(code, scope, view) for code in notes),
+                    notes=(*(self._note(code, scope, view) for code in notes), *_unusable(unusable, scope)),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
-                    embedding=embedding if view.state.model_id else None,
+                    embedding=embedding,
                 )
 
             return [answer(scope) for scope in scopes]
@@ -158,25 +168,38 @@ class PostgresStore:
         anew: bool = False,
         adapter_id: str | None = None,
     ) -> CalibrationPlan:
-        """Return the classes and scorers to calibrate (`Calibratable`); there are no adapters here."""
+        """Return the classes and scorers to calibrate (`Calibratable`)."""
         with self._view(None, _LIST_S) as view:
-            scorers = ["", view.state.model_id] if self._embedder and view.state.model_id else [""]
+            scorers = self._scorers(view, domain, adapter_id)
             return calibrations.plan_of(view.session, domain, source_ids, asked_ids, scorers, anew=anew)
 
     def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
         """Return the best chunks of some sources in one class (`Calibratable`)."""
-        question = question_of(query.words or query.text, self._options, query.expansions)
-        vector = self._vectors.ask(query.text, _LIST_S) if part.scorer_id and self._vectors is not None else None
-        scopes = [Scope(source_id=source_id) for source_id in source_ids]
+        vector = self._asked(query) if part.scorer_id else None
         with self._view(None, query.timeout_s) as every:
-            view = every._replace(classes=[part.key])
-            sources = [
-                scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()
-            ]
-            search = StoreSearch(view, question, vector, self._options, self.watch)
-            found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
-            best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
-            return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
+            name = part.scorer_id.removeprefix(every.state.model_id or "").removeprefix("+")
+            adapter = self._chosen(every, query.domain, name or OFF).adapter
+            return self._best_of(every._replace(classes=[part.key]), query, source_ids, vector, adapter)
+
+    def _asked(self, query: SourceQuery) -> Sequence[float] | None:
+        return None if self._vectors is None else self._vectors.ask(query.text, _LIST_S)
+
+    def _best_of(
+        self,
+        view: SnapshotView,
+        query: SourceQuery,
+        source_ids: Sequence[str],
+        vector: Sequence[float] | None,
+        adapter: DomainAdapter | None,
+    ) -> SourceAnswer:
+        """Return the best chunks of some sources in a view."""
+        question = question_of(query.words or query.text, self.options, query.expansions)
+        scopes = [Scope(source_id=source_id) for source_id in source_ids]
+        sources = [scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()]
+        search = StoreSearch(view, question, vector if view.state.model_id else None, self.options, self.watch, adapter)
+        found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
+        best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
+        return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
 
     def keep_calibrations(
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
@@ -190,11 +213,9 @@ class PostgresStore:
     ) -> ScopeCalibration | None:
         """Return the calibration in force for searches of a domain (`Calibratable`)."""
         with self._view(access, _LIST_S) as view:
-            return self._calibration(view, domain, by_vector)
-
-    def _calibration(self, view: SnapshotView, domain: str, by_vector: bool) -> ScopeCalibration | None:
-        scorer = view.state.model_id or "" if by_vector and self._embedder is not None else ""
-        return calibrations.in_force(view.session, domain, scorer, view.classes)
+            by_vector = by_vector and self._embedder is not None
+            scorer = scorer_of(self._rows(view), domain, self.options.adapter, view.classes) if by_vector else ""
+            return calibrations.in_force(view.session, domain, scorer, view.classes)
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
@@ -255,10 +276,11 @@ class PostgresStore:
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             classes = state.readable(access)
-            rows = session.execute(_LEARNT, {"keys": [held.key for held in classes]}).fetchall()
+            keys = [held.key for held in classes]
+            learnt = (session.execute(_LEARNT, {"keys": keys}).fetchall(), adapter_rows(session, state).version(keys))
         if any(held.generation is None for held in classes):
             return ""
-        seen = (state._replace(generation=0, classes=classes), rows)
+        seen = (state._replace(generation=0, moves=0, classes=classes), learnt)
         return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
@@ -310,6 +332,12 @@ class PostgresStore:
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
                 source_id=source_id,
             )
+
+
+def _unusable(adapter_id: str, scope: Scope) -> tuple[Notice, ...]:
+    """Return the notice of an adapter that cannot be used; none for ""."""
+    detail = {"adapter": adapter_id}
+    return (Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, adapter_id, detail),) if adapter_id else ()
 
 
 def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from psycopg import sql
 
@@ -14,6 +14,11 @@ from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.core.protocols import Embedder
 from context_engine.errors import ConfigError, StoreVersionMismatch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
@@ -165,3 +170,22 @@ def version_of(text: str) -> tuple[int, ...]:
 def as_vector(numbers: Sequence[float]) -> str:
     """Return a vector as the server reads it."""
     return "[" + ",".join([f"{number:.7g}" for number in numbers]) + "]"
+
+
+_SENT: Final = {"halfvec": ("halfvec_send", ">f2"), "vector": ("vector_send", ">f4")}
+"""The function that gives a vector's bytes, and the form of its numbers; four bytes stand before them."""
+
+
+def sent(kind: str) -> sql.Composed:
+    """Return the expression for the bytes of a stored vector, of one type."""
+    return sql.SQL("{}(embedding)").format(sql.Identifier(_SENT[kind][0]))
+
+
+def received(data: Sequence[bytes], kind: str, dimension: int) -> Array:
+    """Return vectors from the bytes of each, float32 (vectors, dimension)."""
+    import numpy as np  # only here: a search without an adapter needs none
+
+    numbers = np.dtype(_SENT[kind][1])
+    rows = np.frombuffer(b"".join(data), np.uint8).reshape(-1, 4 + numbers.itemsize * dimension)
+    vectors: Array = np.ascontiguousarray(rows[:, 4:]).view(numbers).astype(np.float32)
+    return vectors
