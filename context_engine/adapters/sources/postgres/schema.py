@@ -100,8 +100,8 @@ def read_state(session: Session) -> StoreState:
     try:
         rows = session.execute(
             "SELECT version, base_id, state.generation, coalesce((to_jsonb(state) ->> 'moves')::bigint, 0),"
-            " to_regclass('adapters') IS NOT NULL, words_version, model_id, coalesce(dimension, 0), class_key, rules, classification, texts, words,"
-            " (to_jsonb(classes) ->> 'generation')::bigint"
+            " to_regclass('adapters') IS NOT NULL, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
+            " classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint"
             " FROM state LEFT JOIN classes ON true ORDER BY class_key"
         ).fetchall()
     except (UndefinedTable, InvalidSchemaName) as error:
