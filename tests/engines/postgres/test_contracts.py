@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.testing import AccessContract, CalibratableContract, SinkContract, SourceContract, TrainableContract
+from context_engine.testing import (
+    AccessContract,
+    AccessProvableContract,
+    CalibratableContract,
+    SinkContract,
+    SourceContract,
+    TrainableContract,
+)
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 
 pytestmark = pytest.mark.slow
@@ -84,6 +91,28 @@ class TestCalibrations(OfStore, CalibratableContract):
 
 
 class TestCalibrationsWithVectors(TestCalibrations, TrainableContract):
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Any) -> None:
+        self.bank = vector_store
+
+
+class TestCopies(OfStore, AccessProvableContract):
+    """A folder of the contract holds nothing, or says which schema is a copy."""
+
+    def make_store(self, data_dir: Any) -> Any:
+        return self.open_source(OPEN_SOURCE, data_dir).store
+
+    def open_source(self, source_id: str, data_dir: Any) -> Any:
+        self.bank.data_dir = data_dir
+        return self.bank.source(self.bank.spec(source_id))
+
+    def open_sink(self, data_dir: Any) -> Any:
+        self.bank.data_dir = data_dir
+        specs = [self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE)]
+        return self.bank.sink(*specs, rules_of=lambda name: CLOSED_RULES if name == CLOSED_SOURCE else "")
+
+
+class TestCopiesWithVectors(TestCopies):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

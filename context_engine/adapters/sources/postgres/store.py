@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.postgres import calibrations
+from context_engine.adapters.sources.postgres import calibrations, copies
 from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
 from context_engine.adapters.sources.postgres.attributes import fields_of, storable
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
@@ -293,6 +294,18 @@ class PostgresStore(PostgresAdapterKeeping):
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""
         return self.watch.lowest()
+
+    def copy_to(self, data_dir: Path) -> None:
+        """Copy a snapshot of the store for a trial in a data folder (`AccessProvable`)."""
+        copies.copy_store(self._servers, data_dir)
+
+    def drop_copy(self, data_dir: Path) -> None:
+        """Remove the copy for a data folder (`CopiesElsewhere`)."""
+        copies.drop_copy(self._servers, data_dir)
+
+    def rebuild(self) -> None:
+        """Build every index anew (`AccessProvable`)."""
+        copies.rebuild_indexes(self._servers)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""

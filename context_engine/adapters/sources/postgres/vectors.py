@@ -100,21 +100,15 @@ class VectorWriter:
 
     def index(self) -> None:
         """Give each large class an index for approximate search, unless it has one; outside a transaction."""
-        if not self._made:
-            return
-        self._session.execute("ANALYZE vectors; SET statement_timeout = 0")
-        (kind,) = one_row(self._session, "SELECT vector_type FROM state")
-        create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
-        operators = sql.Identifier(f"{kind}_cosine_ops")
-        for key in [held.key for held in read_state(self._session).classes if held.texts >= APPROXIMATE_FROM]:
-            table = f"vectors_{key}"
-            self._session.execute(create.format(sql.Identifier(f"{table}_hnsw"), sql.Identifier(table), operators))
+        if self._made:
+            self._session.execute("ANALYZE vectors; SET statement_timeout = 0")
+            index_vectors(self._session)
 
     def _make(self, embedder: Embedder) -> None:
         """Create the table for vectors of the embedder's length."""
         dimension = len(embedder.embed_documents(["dimension"])[0])
         kind = vector_type(self._session)
-        self._session.execute(_TABLE.format(type=f"{kind}({dimension})").encode())
+        make_vectors(self._session, kind, dimension)
         self._session.execute(
             "UPDATE state SET model_id = %s, dimension = %s, vector_type = %s", (embedder.model_id, dimension, kind)
         )
@@ -134,6 +128,23 @@ class VectorWriter:
                 for part in range(len(some)):
                     copy.write_row((*row[:4], part, as_vector(next(vectors))))
         return keys
+
+
+def make_vectors(session: Session, kind: str, dimension: int) -> None:
+    """Make the table for vectors of one type and length."""
+    session.execute(_TABLE.format(type=f"{kind}({dimension})").encode())
+
+
+def index_vectors(session: Session) -> None:
+    """Give each large class an index for approximate search, unless it has one; nothing if there are no vectors."""
+    (kind,) = one_row(session, "SELECT vector_type FROM state")
+    if kind is None:
+        return
+    create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
+    for key in [held.key for held in read_state(session).classes if held.texts >= APPROXIMATE_FROM]:
+        table = f"vectors_{key}"
+        names = (f"{table}_hnsw", table, f"{kind}_cosine_ops")
+        session.execute(create.format(*map(sql.Identifier, names)))
 
 
 def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
