@@ -12,6 +12,7 @@ from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import storable, tsquery
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, chunks_of, where
+from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, Node
 from context_engine.adapters.sources.stores.question import LookUp, kept
 from context_engine.core.models import Chunk, Key
@@ -27,11 +28,13 @@ _NODES: Final = (
     " WHERE class_key = ANY(%s)"
 )
 _HEADED: Final = """
-SELECT name, doc_key, first FROM unnest(%(names)s::text[], %(queries)s::tsquery[]) AS wanted (name, query)
+SELECT name, documents.doc_key, indexed_at, chunk_id, content, fields
+FROM unnest(%(names)s::text[], %(queries)s::tsquery[]) AS wanted (name, query)
 CROSS JOIN LATERAL (
     SELECT doc_key, min(rid) AS first FROM words WHERE class_key = ANY({classes}) AND terms @@ query AND {condition}
     GROUP BY doc_key ORDER BY doc_key LIMIT %(most)s
-) AS headed
+) AS headed JOIN documents USING (doc_key) JOIN chunks ON rid = first
+ORDER BY documents.doc_key
 """
 _SECTIONS: Final = (  # JSON with an escaped NUL is no JSON to the server
     "SELECT doc_key, rid, CASE WHEN strpos(fields, '\\u0000') = 0 THEN fields::json ->> 'section' END FROM chunks"
@@ -76,9 +79,8 @@ class StoreGraph(NamedTuple):
         rows = self.view.session.execute(
             sql.SQL(_HEADED).format(classes=sql.Literal(self.view.classes), condition=where([self.source])),
             {"names": list(queries), "queries": list(queries.values()), "most": MOST_NAMED},
-        ).fetchall()
-        chunks = chunks_of(self.view, [rid for _, _, rid in rows])
-        return _grouped((name, doc_key) for name, doc_key, rid in rows if belongs_to(chunks[rid], name))
+        )
+        return _grouped((name, doc_key) for name, doc_key, at, *row in rows if belongs_to(decode(tuple(row), at), name))
 
     def sections(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[tuple[int, str | None]]]:
         """Return the row and the section number of each chunk of some documents."""
@@ -87,10 +89,8 @@ class StoreGraph(NamedTuple):
 
     def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Return the best rows of each document for the question, by its words."""
-        rids = self.search.ranked_in(self.source, doc_keys)
-        documents = dict(self.view.session.execute("SELECT rid, doc_key FROM chunks WHERE rid = ANY(%s)", (rids,)))
-        ranked = _grouped((documents[rid], rid) for rid in rids)
-        return {doc_key: best[:OF_A_DOCUMENT] for doc_key, best in ranked.items()}
+        ranked = self.search.ranked_in(self.source, doc_keys)
+        return {doc_key: rids[:OF_A_DOCUMENT] for doc_key, rids in ranked.items()}
 
     def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""

@@ -133,8 +133,8 @@ SELECT rid FROM (
 ) AS ranked WHERE place <= %(pool)s
 """
 _ROWS: Final = """
-SELECT rid, source_key, section, body, head FROM words WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition}
-ORDER BY rid
+SELECT rid, source_key, doc_key, section, body, head FROM words
+WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 """
 
 
@@ -193,12 +193,14 @@ class StoreSearch:
             return self._text_ranking(rows, text, len(rids) + 1)
         return self._fused(source, self._vector, text, self._evidence(), more=False)
 
-    def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> list[int]:
-        """Return the rows of some documents that hold words of the question, best first, a few dozen of each."""
+    def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
+        """Return the rows of each of some documents that hold words of the question, best first."""
         if self._scorer is None:
-            return []
+            return {}
         inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
-        return ranked(self._scorer.scores(self._found(inside, sql.Identifier("doc_key"), _LEAST_POOL)))
+        rows = self._found(inside, sql.Identifier("doc_key"), _LEAST_POOL)
+        scores = self._scorer.scores(rows)
+        return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
 
     def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
         own = {row.rid: text[row.rid] for row in rows}
@@ -271,7 +273,8 @@ class StoreSearch:
         query = sql.SQL(_ROWS).format(condition=condition)
         rows = self._view.session.execute(query, (self._view.classes, wanted)) if wanted else ()
         return [
-            FoundRow(rid, key, section, body.split(), frozenset(head.split())) for rid, key, section, body, head in rows
+            FoundRow(rid, source_key, doc_key, section, body.split(), frozenset(head.split()))
+            for rid, source_key, doc_key, section, body, head in rows
         ]
 
 
