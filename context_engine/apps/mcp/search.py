@@ -79,8 +79,9 @@ def _request(call: Call, asked: SearchArguments) -> SearchRequest:
     )
     principal = call.caller.principal
     check_limits(request, call.deployment.settings)
-    domain = only_domain(call.deployment.known_to(principal), asked.domain)
-    return search_request(request, domain, principal=principal, caller=_CALLER, request_id=call.request_id)
+    registry = call.deployment.known_to(principal)
+    domain = only_domain(registry, asked.domain)
+    return search_request(request, domain, registry, principal=principal, caller=_CALLER, request_id=call.request_id)
 
 
 def _question(asked: SearchArguments) -> str:
