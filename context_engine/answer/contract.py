@@ -15,7 +15,7 @@ from context_engine.answer.cost import money_text, total
 from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
-from context_engine.core.models import AnswerPolicy, Context, SearchResult
+from context_engine.core.models import AnswerPolicy, Citation, Context, ContextBlock, SearchResult
 from context_engine.service.answers import context_citation
 from context_engine.service.contract.chunks import Namespace
 from context_engine.service.contract.comparison import Comparison
@@ -305,10 +305,11 @@ def _conflict(answer: Answer, conflict: Conflict) -> ConflictOut:
 
 def _citations(answer: Answer) -> tuple[ContextCitation, ...]:
     blocks = {block.label: block for block in answer.context.blocks}
-    return tuple(
-        context_citation(citation, blocks[citation.label], answer.result.namespace_of(citation.source_id))
-        for citation in cited(answer)
-    )
+    return tuple(_citation(answer, citation, blocks[citation.label]) for citation in cited(answer))
+
+
+def _citation(answer: Answer, citation: Citation, block: ContextBlock) -> ContextCitation:
+    return context_citation(citation, block, answer.result.namespace_of(citation.source_id))
 
 
 def citation_line(citation: ContextCitation) -> str:
@@ -348,7 +349,7 @@ def event_json(event: Event, *, demo: bool) -> str:
         case Started(answer):
             known = {"search_id": answer.result.search_id, "decision": str(answer.result.decision), "mode": answer.mode}
             pairs = zip(answer.context.citations, answer.context.blocks, strict=True)
-            passages = [context_citation(citation, block).model_dump(mode="json") for citation, block in pairs]
+            passages = [_citation(answer, *pair).model_dump(mode="json") for pair in pairs]
             return json.dumps({**known, "citations": passages}, ensure_ascii=False)
         case Stated(answer, number, sentence):
             fields = sentence_out(sentence, answer).model_dump(mode="json")

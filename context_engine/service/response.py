@@ -169,9 +169,7 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
         top_score=max(scores, default=None),
         average_score=fsum(scores) / len(scores) if scores else None,
         namespaces_searched=tuple(
-            dict.fromkeys(
-                result.namespace_of(source.source_id) for source in result.sources if source.state != "failed"
-            )
+            dict.fromkeys(result.namespace_of(each.source_id) for each in result.sources if each.state != "failed")
         ),
         filters_applied=filter_to_dict(asked),
         embedding_time_ms=round(embedding_ms, 3),

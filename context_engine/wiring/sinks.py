@@ -94,12 +94,15 @@ def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
     return writable
 
 
-def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequence[SourceSpec]:
+def target_sources(
+    domain: DomainSpec, to: str, source_id: str | None, namespace: str | None = None
+) -> Sequence[SourceSpec]:
     """Return the sources of a domain that documents are written to.
 
     Args:
         to: the name of an adapter.
         source_id: only this source; None: all of the adapter.
+        namespace: only sources of this namespace; None: of all.
 
     Raises:
         InvalidRequest: the domain has no source of the adapter, or not the named one.
@@ -109,6 +112,12 @@ def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequen
         others = sink_names(sorted({source.adapter for source in domain.sources}))
         hint = f"; --to {others[0]} writes to those it has" if others else ""
         raise InvalidRequest(f"domain {domain.domain!r} has no source with 'adapter: {to}' in its manifest{hint}")
+    if namespace is not None:
+        known = sorted({source.in_namespace for source in fitting})
+        fitting = [source for source in fitting if source.in_namespace == namespace]
+        if not fitting:
+            where = f"of domain {domain.domain!r} that --to {to} writes to"
+            raise InvalidRequest(f"no source {where} is in namespace {namespace!r}.{nearest(namespace, known)}")
     if source_id is None:
         return fitting
     named = [source for source in fitting if source.id == source_id]

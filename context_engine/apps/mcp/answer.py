@@ -27,6 +27,7 @@ def answer(call: Call, asked: AnswerArguments) -> Reply:
         query=asked.question,
         domain=asked.domain,
         persona_key=asked.persona,
+        namespaces=asked.namespaces,
         filters=asked.filters,
         as_of=asked.as_of,
         workflow=asked.workflow,

@@ -73,6 +73,7 @@ def _request(call: Call, asked: SearchArguments) -> SearchRequest:
         query=_question(asked),
         domain=asked.domain,
         persona_key=asked.persona,
+        namespaces=asked.namespaces,
         filters=asked.filters,
         top_k=asked.top_k,
         as_of=asked.as_of,
