@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, SourceSpec
-from context_engine.core.protocols import Embedder, Sink
+from context_engine.core.models import DomainSpec, Registry, SourceSpec
+from context_engine.core.protocols import Embedder, ScrubbingSink, Sink
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import SourceOpener
@@ -125,3 +125,57 @@ def target_sources(
         ids = [source.id for source in fitting]
         raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
     return named
+
+
+class SourceGroup(NamedTuple):
+    """Sources of one domain in one store."""
+
+    domain: DomainSpec
+    specs: Sequence[SourceSpec]
+
+
+def groups_named(registry: Registry, names: Collection[str], domain: str | None) -> list[SourceGroup]:
+    """Return the sources with one of some ids or namespaces, each source once, by store.
+
+    Args:
+        domain: only sources of this domain; None: of all.
+
+    Raises:
+        UnknownDomain: the domain is not registered.
+        InvalidRequest: no source has one of the names, or the adapter of one cannot delete.
+    """
+    domains = [registry.domain(domain)] if domain is not None else list(registry.domains.values())
+    known = sorted({name for spec in domains for name in spec.names})
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"there is no source or namespace {name!r}.{nearest(name, known)}")
+    groups: dict[Any, SourceGroup] = {}
+    seen = set[str]()
+    for spec in domains:
+        for source in spec.named(names):
+            if load_source_adapter(source.adapter).open_sink is None:
+                raise InvalidRequest(
+                    f"adapter {source.adapter!r} of source {source.id!r} only searches: nothing is removed"
+                )
+            store = (spec.domain, source.adapter, source.connection, str(sorted(source.settings.items())))
+            if source.id not in seen:
+                groups[store] = SourceGroup(spec, (*(groups[store].specs if store in groups else ()), source))
+            seen.add(source.id)
+    return list(groups.values())
+
+
+def remove_documents(specs: Sequence[SourceSpec], sink: Sink, *, dry_run: bool) -> tuple[dict[str, int], str]:
+    """Remove all documents of some sources from their sink, with everything that they leave behind in the store.
+
+    Returns:
+        The number of documents of each source, and what may still hold copies, as `ScrubbingSink.scrub` says it.
+    """
+    held = {spec.id: sink.documents(spec.id) for spec in specs}
+    counts = {source_id: len(documents) for source_id, documents in held.items()}
+    if dry_run:
+        return counts, ""
+    for source_id, documents in held.items():
+        for key in list(documents):
+            sink.delete(source_id, *key)
+    sink.commit()
+    return counts, sink.scrub() if isinstance(sink, ScrubbingSink) else ""

@@ -184,7 +184,7 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
         if all(map(in_embedded_base, specs)):
             remember_folder(context.base, request.path, written_to)
         keep_report(context, report, domain=request.domain, adapter=request.to, source_ids=written_to)
-        calibrations = _calibrate(context, models, domain, specs[0])
+        calibrations = calibrate_store(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
     advice = [*sink_report.advice, *_write_ids(request, sink_report.dataset_ids)]
@@ -269,7 +269,9 @@ def noting_sleep(reason: str) -> Callable[[float], None]:
     return wait
 
 
-def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec) -> list[DomainCalibration]:
+def calibrate_store(
+    context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec
+) -> list[DomainCalibration]:
     """Calibrate every domain of the store that was written to, if it offers calibration and changed enough.
 
     A failure does not fail the command: the documents are written, and a default threshold is used.

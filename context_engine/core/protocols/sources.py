@@ -242,6 +242,19 @@ class FileTrackingSink(Sink, Protocol):
 
 
 @runtime_checkable
+class ScrubbingSink(Sink, Protocol):
+    """A sink that can remove what deleted documents leave behind in its store; optional."""
+
+    def scrub(self) -> str:
+        """Commit, and remove every copy of deleted documents: in indexes, lists of values and freed space.
+
+        Returns:
+            What may still hold copies, and what to do about it, in a sentence for the operator; "" for nothing.
+        """
+        ...
+
+
+@runtime_checkable
 class ReportingSink(Sink, Protocol):
     """A sink that reports on a run; optional."""
 
