@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, Registry, SourceSpec
+from context_engine.core.models import DomainSpec, Registry, SourceSpec, canonical_json
 from context_engine.core.protocols import Embedder, ScrubbingSink, Sink
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
@@ -131,7 +131,7 @@ class SourceGroup(NamedTuple):
     """Sources of one domain in one store."""
 
     domain: DomainSpec
-    specs: Sequence[SourceSpec]
+    specs: list[SourceSpec]
 
 
 def groups_named(registry: Registry, names: Collection[str], domain: str | None) -> list[SourceGroup]:
@@ -149,18 +149,13 @@ def groups_named(registry: Registry, names: Collection[str], domain: str | None)
     for name in names:
         if name not in known:
             raise InvalidRequest(f"there is no source or namespace {name!r}.{nearest(name, known)}")
-    groups: dict[Any, SourceGroup] = {}
-    seen = set[str]()
-    for spec in domains:
-        for source in spec.named(names):
-            if load_source_adapter(source.adapter).open_sink is None:
-                raise InvalidRequest(
-                    f"adapter {source.adapter!r} of source {source.id!r} only searches: nothing is removed"
-                )
-            store = (spec.domain, source.adapter, source.connection, str(sorted(source.settings.items())))
-            if source.id not in seen:
-                groups[store] = SourceGroup(spec, (*(groups[store].specs if store in groups else ()), source))
-            seen.add(source.id)
+    once = {source.id: (spec, source) for spec in reversed(domains) for source in spec.named(names)}
+    groups: dict[Hashable, SourceGroup] = {}
+    for spec, source in once.values():
+        if load_source_adapter(source.adapter).open_sink is None:
+            raise InvalidRequest(f"source {source.id!r}: adapter {source.adapter!r} only searches, and removes nothing")
+        store = (spec.domain, source.adapter, source.connection, canonical_json(source.settings))
+        groups.setdefault(store, SourceGroup(spec, [])).specs.append(source)
     return list(groups.values())
 
 

@@ -30,8 +30,8 @@ _CLEAN: Final = (
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
 _SCRUB: Final = (
     "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
-    "DELETE FROM attributes WHERE number IN"
-    " (SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)",
+    """DELETE FROM attributes WHERE number IN (
+        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
     "VACUUM documents, chunks, words, terms, attributes",
 )
 """Remove the words and field values that only deleted documents had."""
