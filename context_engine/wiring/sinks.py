@@ -163,7 +163,7 @@ def remove_documents(specs: Sequence[SourceSpec], sink: Sink, *, dry_run: bool) 
     """Remove all documents of some sources from their sink, with everything that they leave behind in the store.
 
     Returns:
-        The number of documents of each source, and what may still hold copies, as `ScrubbingSink.scrub` says it.
+        The number of documents of each source, and where copies stay (`ScrubbingSink.scrub`).
     """
     held = {spec.id: sink.documents(spec.id) for spec in specs}
     counts = {source_id: len(documents) for source_id, documents in held.items()}

@@ -249,7 +249,10 @@ class ScrubbingSink(Sink, Protocol):
         """Commit, and remove every copy of deleted documents: in indexes, lists of values and freed space.
 
         Returns:
-            What may still hold copies, and what to do about it, in a sentence for the operator; "" for nothing.
+            Where copies stay that the sink cannot remove, in words for the operator; "" if there are none.
+
+        Raises:
+            SourceError, StoreError: copies may be left; calling it again completes it.
         """
         ...
 

@@ -177,14 +177,18 @@ class BaseWriter:
         """Commit, rebuild the indexes and rewrite the file, so that no copy of a deleted document is left.
 
         Raises:
-            StoreError: the base cannot be written; the documents themselves are deleted.
+            StoreError: the base cannot be written, or another process still reads it: the documents are deleted, but
+                copies may be left.
         """
         self.commit()
         with _store_errors(self._root):
             self._index.rebuild()
-            if rewritten(self._connection):
-                return ""
-        return f"another process still reads {self._root}, so its file may hold copies: run the same command again"
+            if not rewritten(self._connection):
+                raise StoreError(
+                    f"the documents are deleted, but another process still reads {self._root}, so its file may hold "
+                    "copies: run the same command again"
+                )
+        return ""
 
     def _embed(self) -> None:
         """Embed all rows without vectors, which also counts as a change."""

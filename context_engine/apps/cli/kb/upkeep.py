@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from context_engine.apps.cli.app import DEGRADED, FAILURE
+from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.audit.removal import drop_kept_answers
 from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
@@ -147,12 +147,12 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
 @with_location
 def remove(
     location: ConfigLocation, names: tuple[str, ...], domain: str | None, dry_run: bool, yes: bool, as_json: bool
-) -> int:
+) -> None:
     """Remove all documents of sources, by id or namespace, from their stores, indexes and caches.
 
     NAME is the id or the namespace of sources in the manifests, which stay as they are. Sources in the embedded base,
     in a database and in Dify are emptied; the indexes are rebuilt, so that no file holds a word of them. The ledger
-    keeps what was shown of them: 'audit erase' deletes that. Exit code 3: copies may be left, as the report says.
+    keeps what was shown of them: 'audit erase' deletes that.
     """
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.wiring.sinks import groups_named, open_sink, remove_documents
@@ -185,8 +185,7 @@ def remove(
     else:
         outcome("would be removed" if dry_run else "removed", _removed(counts))
         for copies in left:
-            note(copies, style="yellow")
-    return DEGRADED if left else 0
+            note(copies)
 
 
 def _forget(context: CliContext, source_ids: frozenset[str]) -> None:
