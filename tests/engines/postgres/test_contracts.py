@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
-from context_engine.core.models import Chunk
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
+from context_engine.core.models import AccessScope, Chunk
 from context_engine.testing import (
     AccessContract,
     AccessProvableContract,
     CalibratableContract,
+    GraphStoreContract,
     SinkContract,
     SourceContract,
     TrainableContract,
@@ -24,6 +29,10 @@ TEXTS = {
     "travel": "Hotels are paid up to a limit of 200 a night, with approval by the head of the desk.",
     "records": "Minutes are kept for seven years; FCAA Notice 637(4)(b) asks for it.",
 }
+
+
+def closed_rules(source_id: str) -> str:
+    return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
 class OfStore:
@@ -74,8 +83,8 @@ class TestSinkWithVectors(TestSink):
         self.bank = vector_store
 
 
-class TestCalibrations(OfStore, CalibratableContract):
-    """Every folder of the contract is a schema of its own."""
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, GraphStoreContract):
+    """Every folder of the contracts is a schema of its own, or says which schema is a copy."""
 
     def make_store(self, data_dir: Any) -> Any:
         self._of(data_dir)
@@ -84,35 +93,51 @@ class TestCalibrations(OfStore, CalibratableContract):
     def open_sink(self, data_dir: Any) -> Any:
         self._of(data_dir)
         specs = [self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE)]
-        return self.bank.sink(*specs, rules_of=lambda name: CLOSED_RULES if name == CLOSED_SOURCE else "")
-
-    def _of(self, data_dir: Any) -> None:
-        self.bank.own = {"schema_name": f"of_{data_dir.name.lower()}"}
-
-
-class TestCalibrationsWithVectors(TestCalibrations, TrainableContract):
-    @pytest.fixture(autouse=True)
-    def of_store(self, vector_store: Any) -> None:
-        self.bank = vector_store
-
-
-class TestCopies(OfStore, AccessProvableContract):
-    """A folder of the contract holds nothing, or says which schema is a copy."""
-
-    def make_store(self, data_dir: Any) -> Any:
-        return self.open_source(OPEN_SOURCE, data_dir).store
+        return self.bank.sink(*specs, rules_of=closed_rules)
 
     def open_source(self, source_id: str, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.source(self.bank.spec(source_id), closed_rules)
+
+    def _of(self, data_dir: Any) -> None:
         self.bank.data_dir = data_dir
-        return self.bank.source(self.bank.spec(source_id))
-
-    def open_sink(self, data_dir: Any) -> Any:
-        self.bank.data_dir = data_dir
-        specs = [self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE)]
-        return self.bank.sink(*specs, rules_of=lambda name: CLOSED_RULES if name == CLOSED_SOURCE else "")
+        if not any(data_dir.iterdir()):
+            self.bank.own = {"schema_name": f"of_{data_dir.name.lower()}"}
 
 
-class TestCopiesWithVectors(TestCopies):
+class TestCapabilitiesWithVectors(TestCapabilities, TrainableContract):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store
+
+
+class TestSourceWithAdapters(OfStore, AccessContract):
+    """With every change an adapter is learnt from what everybody may read, and another from all there is."""
+
+    changes, questions = 6, 6
+    compares_versions = False  # what everybody may read is learnt from anew, too
+
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Any) -> None:
+        self.bank, self.learnt = vector_store, 0
+
+    @contextmanager
+    def open_sink(self, specs: Any, rules_of: Any) -> Iterator[Any]:
+        specs = [self._spec(spec) for spec in specs]
+        with self.bank.sink(*specs, rules_of=rules_of) as sink:
+            yield sink
+        source = self.bank.source(specs[0], rules_of)
+        self.learnt += 1
+        for seed, access in ((0, AccessScope()), (self.learnt, None)):
+            held = source.store.held_vectors([spec.id for spec in specs], access=access)
+            maps = np.random.default_rng(seed).standard_normal((2, 64, 64))
+            adapter = DomainAdapter(self.bank.embedder.model_id, *maps)
+            kept = source.store.keep_adapter(self.access_domain.domain, adapter, {}, held.origin)
+            source.store.use_adapter(self.access_domain.domain, kept.adapter_id)
+        source.close()
+
+    def open_source(self, spec: Any, rules_of: Any) -> Any:
+        return self.bank.source(self._spec(spec), rules_of)
+
+    def _spec(self, spec: Any) -> Any:
+        return spec.model_copy(update={"adapter": "postgres", "connection": "pg", "settings": self.bank.own})

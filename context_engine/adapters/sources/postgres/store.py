@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.postgres import calibrations, copies
 from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
 from context_engine.adapters.sources.postgres.attributes import fields_of, storable
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
+from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, one_row
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import (
@@ -23,8 +24,9 @@ from context_engine.adapters.sources.postgres.search import (
     statistics_of,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
-from context_engine.adapters.sources.stores.adapter_keeping import OFF, AdapterReader, ChosenAdapter, scorer_of
+from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.links import links
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -34,14 +36,13 @@ from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
-    CalibrationPart,
-    CalibrationPlan,
     Chunk,
     Classification,
     Examination,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
-    ScopeCalibration,
     ScoreKind,
     SourceAnswer,
     SourceQuery,
@@ -65,7 +66,7 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore(PostgresAdapterKeeping):
+class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
@@ -114,13 +115,12 @@ class PostgresStore(PostgresAdapterKeeping):
         )
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
+            search, unusable = self._search(view, question, vector, query.domain)
             notes = self._notes(view, question, vector is not None)
-            vector = vector if view.state.model_id else None
-            adapter, unusable = ChosenAdapter() if vector is None else self._chosen(view, query.domain)
-            search = StoreSearch(view, question, vector, self.options, self.watch, adapter)
             calibration = calibrations.in_force(view.session, query.domain, search.scorer_id, view.classes)
             if embedding is not None:
-                embedding = embedding._replace(model=search.scorer_id, adapter=adapter) if vector is not None else None
+                by_adapter = embedding._replace(model=search.scorer_id, adapter=search.adapter)
+                embedding = by_adapter if search.scorer_id else None
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
 
@@ -139,19 +139,50 @@ class PostgresStore(PostgresAdapterKeeping):
 
             return [answer(scope) for scope in scopes]
 
-    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
-        """Return the codes of what every source's answer says.
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> list[Link]:
+        """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
+
+        Args: and errors as in `answers`.
+        """
+        from context_engine.adapters.sources.postgres.graph import StoreGraph  # few searches follow links
+
+        asked = query.query
+        question = question_of(asked.words or asked.text, self.options, asked.expansions)
+        vector = None
+        if self._vectors is not None and by_vector:
+            vector = self._vectors.ask(asked.text, _EMBEDDING_SHARE * asked.timeout_s)
+        with self._view(asked.access, asked.timeout_s) as view:
+            key = self._source_keys(view, [scope]).get(scope.source_id)
+            if key is None or (question is None and (vector is None or view.state.model_id is None)):
+                return []
+            search, _ = self._search(view, question, vector, asked.domain)
+            graph = StoreGraph(view, search, scoped(view, scope, key))
+            return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
+
+    def _search(
+        self, view: SnapshotView, question: StoreQuestion | None, vector: Sequence[float] | None, domain: str
+    ) -> tuple[StoreSearch, str]:
+        """Return a search by text, and by the vector if the store has vectors; and the id of an adapter that cannot be
+        used.
 
         Raises:
-            StoreVersionMismatch: the vectors are of another model.
+            StoreVersionMismatch: they are of another model.
         """
-        stored, codes = view.state.model_id, []
+        stored = view.state.model_id
+        if vector is None or stored is None:
+            return StoreSearch(view, question, None, self.options, self.watch), ""
+        if self._embedder is not None and stored != self._embedder.model_id:
+            raise other_model(stored, self._embedder.model_id)
+        adapter, unusable = self._chosen(view, domain)
+        return StoreSearch(view, question, vector, self.options, self.watch, adapter), unusable
+
+    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
+        """Return the codes of what every source's answer says."""
+        codes = []
         if question is not None and question.shortened:
             codes.append(NoticeCode.QUERY_SHORTENED)
-        if asked_by_vector and stored is None:
+        if asked_by_vector and view.state.model_id is None:
             codes.append(NoticeCode.NO_VECTORS)
-        elif asked_by_vector and self._embedder is not None and stored != self._embedder.model_id:
-            raise other_model(stored, self._embedder.model_id)
         elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
             codes.append(NoticeCode.ANN_RECALL_LOW)
         return codes
@@ -159,28 +190,6 @@ class PostgresStore(PostgresAdapterKeeping):
     def _note(self, code: NoticeCode, scope: Scope, view: SnapshotView) -> Notice:
         recall = self.watch.recall(view.classes) if code is NoticeCode.ANN_RECALL_LOW else None
         return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
-
-    def calibration_plan(
-        self,
-        domain: str,
-        source_ids: Sequence[str],
-        asked_ids: Collection[str] = (),
-        *,
-        anew: bool = False,
-        adapter_id: str | None = None,
-    ) -> CalibrationPlan:
-        """Return the classes and scorers to calibrate (`Calibratable`)."""
-        with self._view(None, _LIST_S) as view:
-            scorers = self._scorers(view, domain, adapter_id)
-            return calibrations.plan_of(view.session, domain, source_ids, asked_ids, scorers, anew=anew)
-
-    def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
-        """Return the best chunks of some sources in one class (`Calibratable`)."""
-        vector = self._asked(query) if part.scorer_id else None
-        with self._view(None, query.timeout_s) as every:
-            name = part.scorer_id.removeprefix(every.state.model_id or "").removeprefix("+")
-            adapter = self._chosen(every, query.domain, name or OFF).adapter
-            return self._best_of(every._replace(classes=[part.key]), query, source_ids, vector, adapter)
 
     def _asked(self, query: SourceQuery) -> Sequence[float] | None:
         return None if self._vectors is None else self._vectors.ask(query.text, _LIST_S)
@@ -201,22 +210,6 @@ class PostgresStore(PostgresAdapterKeeping):
         found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
         best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
         return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
-
-    def keep_calibrations(
-        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
-    ) -> None:
-        """Replace the calibrations of a plan (`Calibratable`)."""
-        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
-            calibrations.keep(session, domain, plan, found)
-
-    def calibration(
-        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
-    ) -> ScopeCalibration | None:
-        """Return the calibration in force for searches of a domain (`Calibratable`)."""
-        with self._view(access, _LIST_S) as view:
-            by_vector = by_vector and self._embedder is not None
-            scorer = scorer_of(self._rows(view), domain, self.options.adapter, view.classes) if by_vector else ""
-            return calibrations.in_force(view.session, domain, scorer, view.classes)
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
