@@ -61,10 +61,9 @@ class AdapterReader:
         model = rows.model
         if model is None or choice == OFF:
             return ChosenAdapter()
-        name = _id_of(rows, domain, choice, keys)
+        name, missed = _id_of(rows, domain, choice, keys)
         if name is None:
-            missed = rows.in_force(domain, keys, for_any_vectors=True) if choice == AUTO else choice
-            return ChosenAdapter(unusable=missed or "")
+            return ChosenAdapter(unusable=missed)
         adapter = self._read(rows, domain, name, model)
         return ChosenAdapter(unusable=name) if adapter is None else ChosenAdapter(adapter)
 
@@ -101,13 +100,14 @@ def scorer_of(rows: AdapterRows, domain: str, choice: str, keys: Collection[int]
     """
     if rows.model is None:
         return ""
-    name = None if choice == OFF else _id_of(rows, domain, choice, keys)
+    name, _ = (None, "") if choice == OFF else _id_of(rows, domain, choice, keys)
     sound = name is not None and rows.maps(domain, name) is not None
     return scorer_name(rows.model.model_id, name if sound else None)
 
 
-def _id_of(rows: AdapterRows, domain: str, choice: str, keys: Collection[int]) -> str | None:
-    return rows.in_force(domain, keys) if choice == AUTO else rows.named(domain, choice, keys)
+def _id_of(rows: AdapterRows, domain: str, choice: str, keys: Collection[int]) -> tuple[str | None, str]:
+    """Return the id of an adapter that can be used, or None and the id of one that cannot."""
+    return rows.in_force(domain, keys) if choice == AUTO else (rows.named(domain, choice, keys), choice)
 
 
 class AdapterKeeping:

@@ -133,20 +133,20 @@ class AdapterRows:
         readable = self._readable(keys, domain)
         return next((row.adapter_id for row in readable if row.adapter_id == adapter_id and row.fits(self.model)), None)
 
-    def in_force(self, domain: str, keys: Collection[int], *, for_any_vectors: bool = False) -> str | None:
-        """Return the id of the adapter that searches of a domain use; None if they use none.
+    def in_force(self, domain: str, keys: Collection[int]) -> tuple[str | None, str]:
+        """Return the id of the adapter that searches of a domain use, None if they use none; and in its place the id of
+        one that is switched on for other vectors than the store's, "" if none is.
 
         Of several adapters that the caller may use, the one learnt from the most classes counts, then the one that was
         switched on last.
 
         Args:
             keys: all access classes that the caller may read.
-            for_any_vectors: an adapter for other vectors than the store's counts too.
         """
-        readable = self._readable(keys, domain)
-        usable = [row for row in readable if row.switch and (for_any_vectors or row.fits(self.model))]
-        chosen = max(usable, key=lambda row: (len(row.classes), row.switch), default=None)
-        return None if chosen is None else chosen.adapter_id
+        on = [row for row in self._readable(keys, domain) if row.switch]
+        on.sort(key=lambda row: (len(row.classes), row.switch), reverse=True)
+        usable = [row.adapter_id for row in on if row.fits(self.model)]
+        return (usable[0], "") if usable else (None, on[0].adapter_id if on else "")
 
     def stored(self, keys: Collection[int], domain: str | None = None) -> list[StoredAdapter]:
         """Return the adapters that a reader of some classes may see, oldest first.
