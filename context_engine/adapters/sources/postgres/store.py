@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -147,7 +148,7 @@ class PostgresStore:
             key = self._source_keys(view, [scope]).get(scope.source_id)
             if key is None or (question is None and (vector is None or view.state.model_id is None)):
                 return []
-            graph = StoreGraph(view, self._search(view, question, vector), scoped(view, scope, key))
+            graph = StoreGraph(view, scoped(view, scope, key), partial(self._search, view, question, vector))
             return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
 
     def _search(
