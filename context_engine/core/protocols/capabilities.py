@@ -214,6 +214,19 @@ class AccessProvable(Protocol):
         ...
 
 
+@runtime_checkable
+class CopiesElsewhere(Protocol):
+    """An `AccessProvable` store whose copies lie outside the data folder, in a server for one."""
+
+    def drop_copy(self, data_dir: Path) -> None:
+        """Remove the copy that was made for a data folder; nothing happens if there is none.
+
+        Raises:
+            SourceError, StoreError: it cannot be removed.
+        """
+        ...
+
+
 LEAST_RECALL: Final = 0.95
 """The watched recall below which an index is not used any more: every row is compared."""
 
@@ -248,6 +261,7 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     LearntAdapters: "learnt adapters",
     Trainable: "learning of adapters",
     AccessProvable: "the access proof",
+    CopiesElsewhere: "removal of its copies",
     Rehearsable: "rehearsal of changes",
     RecallWatched: "watched recall",
 }

@@ -117,8 +117,8 @@ def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
     if find_spec("psycopg") is None:
         raise MissingExtra("adapter 'postgres'", "postgres")
     from context_engine.adapters.sources.postgres.connection import Address, Servers
+    from context_engine.adapters.sources.postgres.copies import address_in
 
     settings, connection = check_postgres(spec), spec.connection or ""
-    return Servers(
-        partial(context.connection, connection), Address(connection, settings.schema_name, settings.read_from)
-    )
+    address = Address(connection, settings.schema_name, settings.read_from)
+    return Servers(partial(context.connection, connection), address_in(context.data_dir(), address))

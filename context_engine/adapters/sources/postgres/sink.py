@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
 
+from context_engine.adapters.sources.postgres.adapters import adapter_rows
 from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
@@ -354,8 +355,15 @@ class PostgresSink:
             self._counts.add(to, body.split(), head.split(), 1)
         self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
-        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))
+        self._forget_learnt({key, to})
         self._session.execute("UPDATE documents SET class_key = %s WHERE doc_key = ANY(%s)", (to, doc_keys))
+
+    def _forget_learnt(self, keys: set[int]) -> None:
+        """Delete what was learnt from classes that documents have left or entered."""
+        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", (list(keys),))
+        for domain, scorer in adapter_rows(self._session).forget_learnt_from(keys):
+            self._session.execute("DELETE FROM calibrations WHERE domain = %s AND scorer_id = %s", (domain, scorer))
+        self._session.execute("UPDATE state SET moves = moves + 1")
 
     def _analyse_again(self) -> None:
         """Make `words` and `terms` anew from the chunks."""

@@ -99,8 +99,8 @@ def doctor(
     with busy("Trying the models …", quiet=True):
         models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = scopes_in_force(setup, context.data_dir, domain)
-    adapters, model_id = stored_adapters(setup, context.data_dir, domain)
-    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, model_id, domain)]
+    adapters, stored_models = stored_adapters(setup, context.data_dir, domain)
+    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, stored_models, domain)]
     access, privacy = access_notices(setup), privacy_report(setup.masking(), setup.mask)
     audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
     ok = all(report.ok for report in reports) and all(model.ok for model in models)
