@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.testing import AccessContract, CalibratableContract, SinkContract, SourceContract
+from context_engine.testing import AccessContract, CalibratableContract, CopyableContract, SinkContract, SourceContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ class TestSinkWithVectors(TestSink):
         self.bank = vector_store
 
 
-class TestCalibrations(OfStore, CalibratableContract):
+class TestCapabilities(OfStore, CalibratableContract, CopyableContract):
     """Every folder of the contract is a schema of its own."""
 
     def make_store(self, data_dir: Any) -> Any:
@@ -79,11 +79,15 @@ class TestCalibrations(OfStore, CalibratableContract):
         specs = [self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE)]
         return self.bank.sink(*specs, rules_of=lambda name: CLOSED_RULES if name == CLOSED_SOURCE else "")
 
+    def open_source(self, source_id: str, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.source(self.bank.spec(source_id))
+
     def _of(self, data_dir: Any) -> None:
         self.bank.own = {"schema_name": f"of_{data_dir.name.lower()}"}
 
 
-class TestCalibrationsWithVectors(TestCalibrations):
+class TestCapabilitiesWithVectors(TestCapabilities):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

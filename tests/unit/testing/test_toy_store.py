@@ -19,7 +19,13 @@ from context_engine.evaluation.learning.adapter_gate import JudgedSearch, learn_
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.contrast import lessons_of
-from context_engine.testing import AccessProvableContract, CalibratableContract, FakeEmbedder, TrainableContract
+from context_engine.testing import (
+    AccessProvableContract,
+    CalibratableContract,
+    CopyableContract,
+    FakeEmbedder,
+    TrainableContract,
+)
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import build_engine, source_opener
@@ -52,7 +58,7 @@ TASKS = ("is valued", "is booked", "is reviewed", "is reported", "is settled", "
 TEXTS = [f"The {what} account {task} by desk {what[:3]}{task[3:6]} before noon." for what in SUBJECTS for task in TASKS]
 
 
-class TestToyStore(CalibratableContract, TrainableContract, AccessProvableContract):
+class TestToyStore(CalibratableContract, TrainableContract, AccessProvableContract, CopyableContract):
     def make_store(self, data_dir: Path) -> ToyStore:
         return ToyStore(data_dir / "toy.pickle", FakeEmbedder(64))
 

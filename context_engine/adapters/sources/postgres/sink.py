@@ -12,14 +12,15 @@ from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
+from context_engine.adapters.sources.postgres.copying import keep_calibrations
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
-from context_engine.adapters.sources.postgres.vectors import VectorWriter
+from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
 from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.term_counts import TermCounts
-from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.models import AccessClass, Chunk, ClassCalibration, Classification, StoredDocument
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
 
@@ -64,6 +65,7 @@ class PostgresSink:
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
+        self._copied = False
         with failures():
             self._session = servers.session(write=True)
             try:
@@ -97,25 +99,56 @@ class PostgresSink:
         if known.get((document_id, version)) == content_hash:
             return False
         with failures():
-            self._begin()
-            source_key = self._source_key(source_id)
-            rows = self._rows(source_key, document_id, version, chunks)
-            self._remove(source_key, document_id, version)
-            claimed = claimed_by(chunks)
-            key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
-            self._touched.add(key)
             moment = self._now().isoformat(timespec="seconds")
-            (doc_key,) = one_row(
-                self._session,
-                "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
-                " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
-                (source_key, key, document_id, version, content_hash, claimed or "", moment, _file_of(chunks)),
-            )
-            rids = self._copy_chunks(doc_key, source_key, rows)
-            kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-            self._copy_words(key, doc_key, source_key, rids, kept)
+            self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
         return True
+
+    def _write(
+        self, source_id: str, document: tuple[str, str], content_hash: str, chunks: Sequence[Chunk], moment: str
+    ) -> tuple[DocumentRow, list[int], set[int]]:
+        """Write or replace a document; return its row, the row of each chunk, and those that are searched."""
+        self._begin()
+        source_key = self._source_key(source_id)
+        rows = self._rows(source_key, *document, chunks)
+        self._remove(source_key, *document)
+        claimed = claimed_by(chunks)
+        key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+        self._touched.add(key)
+        (doc_key,) = one_row(
+            self._session,
+            "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
+            " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
+            (source_key, key, *document, content_hash, claimed or "", moment, _file_of(chunks)),
+        )
+        rids = self._copy_chunks(doc_key, source_key, rows)
+        kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+        return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of another store; return whether the server has pgvector (`CopySink`)."""
+        with failures():
+            self._begin()
+            return self._vectors.accept(model_id, dimension)
+
+    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+        """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
+        with failures():
+            row, rids, searched = self._write(
+                source_id, document.key, document.content_hash, document.chunks, document.indexed_at
+            )
+            vectors = zip(rids, document.vectors)
+            self._vectors.keep(row, [(rid, some) for rid, some in vectors if rid in searched])
+        self._known(source_id)[document.key] = document.content_hash
+        self._copied = True
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, build the indexes of large classes, and replace the calibrations if any are given (`CopySink`)."""
+        with failures():
+            self._begin()
+            keep_calibrations(self._session, domain, source_ids, calibrations)
+            self.commit()
+            self._renew()
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -157,17 +190,21 @@ class PostgresSink:
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
             self._session.execute("COMMIT")
             self._touched.clear()
-            if self._written >= _ANALYSE_FROM:
-                self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
-                self._vectors.index()
-                self._written = 0
+            if self._written >= _ANALYSE_FROM and not self._copied:
+                self._renew()
+
+    def _renew(self) -> None:
+        """Renew the server's statistics, and build the missing indexes of vectors."""
+        self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+        self._vectors.index()
+        self._written, self._copied = 0, False
 
     def close(self) -> None:
         """Release the store without committing; may be called twice."""
         self._session.close()
 
     def report(self, written: int) -> SinkReport:
-        """Return the report of a run, which names the connection and the schema."""
+        """Return the report of a run."""
         return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
 
     def __enter__(self) -> PostgresSink:
@@ -183,7 +220,6 @@ class PostgresSink:
             self.close()
 
     def _begin(self) -> None:
-        """Begin a transaction if none is open."""
         status = self._session.info.transaction_status
         if self._session.closed or status == TransactionStatus.INERROR:
             raise StoreError(
@@ -263,8 +299,11 @@ class PostgresSink:
 
     def _copy_words(
         self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
-    ) -> None:
-        """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
+    ) -> set[int]:
+        """Write the words of a document's chunks, and return the rows that have them.
+
+        Bare headings are not searched, unless the document holds nothing else.
+        """
         texts = index_texts(chunks)
         whole = all(text.bare for text in texts)
         columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, body, head, terms"
@@ -280,6 +319,7 @@ class PostgresSink:
                  attributes, " ".join(stored.body), " ".join(stored.head), tsvector(stored))
             )  # fmt: skip
         self._copy("words", columns, values)
+        return {row[1] for row in values}
 
     def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
         with (

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Final
 
-from context_engine.adapters.sources.postgres import calibrations
+from context_engine.adapters.sources.postgres import calibrations, copying
 from context_engine.adapters.sources.postgres.attributes import fields_of, storable
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
 from context_engine.adapters.sources.postgres.probe import probe
@@ -34,6 +34,7 @@ from context_engine.core.models import (
     CalibrationPart,
     CalibrationPlan,
     Chunk,
+    ClassCalibration,
     Classification,
     Examination,
     Notice,
@@ -42,6 +43,7 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    StoredDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
@@ -212,6 +214,22 @@ class PostgresStore:
                 if not rows:
                     return
                 last = rows[-1][0]
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            read_state(session)
+            return copying.document_hashes(session, source_id)
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            yield from copying.stored_documents(session, source_id, keys)
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            return copying.class_calibrations(session, domain)
 
     def fetch(
         self,
