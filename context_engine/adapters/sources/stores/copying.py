@@ -121,8 +121,8 @@ class StoreCopier:
         keys = list(self._origin.document_hashes(source_id))
         compared = self._compared(source_id, keys)
         wrong = [difference[:2] for difference in compared.differences]
-        self._write(source_id, wrong)
         if wrong:
+            self._write(source_id, wrong)
             compared = self._compared(source_id, keys)
         return compared._replace(
             written=len(plan.missing),
