@@ -340,7 +340,9 @@ class ToySink:
             return False
         whole = [
             chunk._replace(
-                chunk_id=chunk.chunk_id or f"{document_id}#{number}", document_id=document_id, document_version=version
+                chunk_id=chunk.chunk_id or f"{document_id}#{number}",
+                document_id=document_id,
+                document_version=version or None,
             )
             for number, chunk in enumerate(chunks)
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,12 +139,16 @@ def copy_domain(
     """
     pairs = copied_sources(domain, order)
     factories = {name: partial(load_source_adapter, name) for name in (order.origin, order.target)}
-    opener = SourceOpener(setup, factories, SystemClock(), data_dir, lambda: None)
+
+    def opened(spec: SourceSpec) -> AbstractContextManager[Copyable]:
+        opener = SourceOpener(setup, factories, SystemClock(), data_dir, lambda: None)
+        return opened_store(opener, domain, spec, Copyable)
+
     options = SinkOptions(dry_run=order.dry_run)
     ids, targets = [pair.origin.id for pair in pairs], [pair.target for pair in pairs]
     with (
-        opened_store(opener, domain, pairs[0].origin, Copyable) as origin,
-        opened_store(opener, domain, pairs[0].target, Copyable) as target,
+        opened(pairs[0].origin) as origin,
+        opened(pairs[0].target),  # an adapter that cannot be copied to is reported before anything is written
         open_sink(setup, domain, targets, order.target, options, data_dir=data_dir, embedder=lambda: None) as sink,
     ):
         adapters = _adapters(origin, domain)
@@ -152,7 +157,7 @@ def copy_domain(
             return DomainCopy(domain.domain, sources, 0, adapters, False, {})
         if not isinstance(sink, CopySink):
             raise ConfigError(f"adapter {order.target!r} cannot be copied to")
-        copier = StoreCopier(origin, target, sink, progress)
+        copier = StoreCopier(origin, lambda: opened(pairs[0].target), sink, progress)
         sources = [copier.copy(source_id, delete=order.delete) for source_id in ids]
         calibrations = () if order.source_id else origin.class_calibrations(domain.domain)
         sink.finish_copy(domain.domain, ids, calibrations)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from math import fsum, sqrt
 from operator import mul
 from typing import Any, Final, NamedTuple
@@ -88,15 +89,21 @@ class StoreCopier:
 
     Args:
         origin: the store that is read.
-        target: the other store, for reading.
-        sink: the other store, for writing.
+        reopened: opens the other store, to read what was committed.
+        sink: of the other store.
 
     Attributes:
         vectors_refused: whether the origin has vectors and the other store can hold none.
     """
 
-    def __init__(self, origin: Copyable, target: Copyable, sink: CopySink, progress: Progress) -> None:
-        self._origin, self._target, self._sink, self._progress = origin, target, sink, progress
+    def __init__(
+        self,
+        origin: Copyable,
+        reopened: Callable[[], AbstractContextManager[Copyable]],
+        sink: CopySink,
+        progress: Progress,
+    ) -> None:
+        self._origin, self._reopened, self._sink, self._progress = origin, reopened, sink, progress
         self._accepted: dict[tuple[str, int], bool] = {}
 
     @property
@@ -157,19 +164,18 @@ class StoreCopier:
     def _compared(self, source_id: str, keys: Sequence[Key]) -> SourceCopy:
         chunks = vectors = 0
         digest, differences = hashlib.sha256(), list[Difference]()
-        pairs = zip(_read(self._origin, source_id, keys), _read(self._target, source_id, keys), strict=True)
-        for done, (key, (own, other)) in enumerate(zip(keys, pairs, strict=True)):
-            self._progress(done, len(keys), f"comparing {source_id}")
-            if own is None:
-                continue  # removed meanwhile
-            what = difference_of(self._fitting(own), other)
-            if what:
-                differences.append(Difference(*key, what))
-            if other is not None:
-                chunks += len(other.chunks)
-                vectors += sum(map(len, other.vectors))
-                for chunk in other.chunks:
-                    digest.update(f"{key}\0{chunk.chunk_id}\0{chunk.content}\0".encode())
+        with self._reopened() as target:
+            pairs = zip(_read(self._origin, source_id, keys), _read(target, source_id, keys), strict=True)
+            for done, (key, (own, other)) in enumerate(zip(keys, pairs, strict=True)):
+                self._progress(done, len(keys), f"comparing {source_id}")
+                what = "" if own is None else difference_of(self._fitting(own), other)  # None: removed meanwhile
+                if what:
+                    differences.append(Difference(*key, what))
+                if other is not None:
+                    chunks += len(other.chunks)
+                    vectors += sum(map(len, other.vectors))
+                    for chunk in other.chunks:
+                        digest.update(f"{key}\0{chunk.chunk_id}\0{chunk.content}\0".encode())
         return SourceCopy(source_id, len(keys), chunks, vectors, digest=digest.hexdigest(), differences=differences)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,11 @@ def sink_of(made: ToyStore) -> ToySink:
 
 
 def copy(origin: ToyStore, target: ToyStore, *, delete: bool = False) -> copying.SourceCopy:
-    copier = StoreCopier(origin, target, sink_of(target), lambda _done, _total, _name: None)
-    return copier.copy("notes", delete=delete)
+    return copier_of(origin, target).copy("notes", delete=delete)
+
+
+def copier_of(origin: ToyStore, target: ToyStore) -> StoreCopier:
+    return StoreCopier(origin, lambda: nullcontext(target), sink_of(target), lambda _done, _total, _name: None)
 
 
 def texts(made: ToyStore) -> dict[str, str]:
@@ -112,7 +116,7 @@ class WithVectors(ToyStore):
 def test_vectors_are_left_out_where_the_target_can_hold_none(tmp_path: Path) -> None:
     origin, target = WithVectors(tmp_path / "origin"), store(tmp_path, "target")
     sink_of(origin).put("notes", "a", "", "1", [SUMMER])
-    copier = StoreCopier(origin, target, sink_of(target), lambda _done, _total, _name: None)
+    copier = copier_of(origin, target)
     report = copier.copy("notes", delete=False)
     assert (report.written, report.vectors, report.differences) == (1, 0, []) and copier.vectors_refused
 
