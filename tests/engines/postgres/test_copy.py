@@ -62,10 +62,8 @@ class Place:
             "user": server.username,
             "api_key": server.password,
         }
-        for name, text in {
-            "manifests/desk.yaml": MANIFEST,
-            "config/connections.yaml": json.dumps({"db": connection}),
-        }.items():
+        files = {"manifests/desk.yaml": MANIFEST, "config/connections.yaml": json.dumps({"db": connection})}
+        for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXT_ENGINE")}
@@ -81,10 +79,8 @@ class Place:
         with self.base() as base, base.writer() as sink:
             for number in range(documents):
                 subject, other = SUBJECTS[number % 8], SUBJECTS[number // 8 % 8]
-                texts = [
-                    f"The {subject} of {other} is reviewed by desk {number} and part {part}." for part in range(chunks)
-                ]
-                title = f"Rules of {subject}"
+                title, text = f"Rules of {subject}", f"The {subject} of {other} is reviewed by desk {number}"
+                texts = [f"{text} and part {part}." for part in range(chunks)]
                 made = [Chunk(content=title, title=title), *(Chunk(content=text, title=title) for text in texts)]
                 source_id = "papers" if number % 10 == 9 else "policies"
                 sink.put(source_id, f"d{number:04}", "1" if number % 3 else "", f"hash {number}", made)
@@ -128,15 +124,16 @@ def rows(base: Path) -> list[tuple[Any, ...]]:
     """Return the documents and chunks of a base without its own numbers, in the order of writing."""
     with sqlite3.connect(base / "base.sqlite3") as connection:
         return connection.execute(
-            "SELECT source_id, document_id, version, content_hash, indexed_at, claimed, rules, classification, chunk_id,"
-            " content, fields, chunks.digest FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
+            "SELECT source_id, document_id, version, content_hash, indexed_at, claimed, rules, classification,"
+            " chunk_id, content, fields, chunks.digest"
+            " FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
             " JOIN partitions USING (partition_key) WHERE removed IS NULL ORDER BY source_id, doc_key, rid"
         ).fetchall()
 
 
-def found(base: LocalBase, question: str) -> list[tuple[str, float]]:
+def scores(base: LocalBase, question: str) -> list[float]:
     chunks = base.best_of(question, ["policies", "papers"], top_k=10).chunks
-    return [(chunk.chunk_id, pytest.approx(chunk.scores[0].value, abs=1e-3)) for chunk in chunks]
+    return [chunk.scores[0].value for chunk in chunks]
 
 
 def test_a_base_comes_back_as_it_was(bank: Place) -> None:
@@ -149,23 +146,24 @@ def test_a_base_comes_back_as_it_was(bank: Place) -> None:
     assert back["same"] and counts(back, "digest") == counts(there, "digest")
     assert rows(bank.folder / "second/base") == rows(bank.folder / "data/base")
     with bank.base() as first, bank.base("second") as second:
-        assert second.verify().ok
+        problems = second.verify().problems
+        assert problems and all("vectors" in problem or "more" in problem for problem in problems)
         for source_id in ("policies", "papers"):
             keys = list(first.document_hashes(source_id))
             pairs = zip(first.stored_documents(source_id, keys), second.stored_documents(source_id, keys), strict=True)
             assert {difference_of(*pair) for pair in pairs} == {""}  # type: ignore[arg-type]
         with second.writer():
-            pass  # embeds the headings, which the server does not search
+            pass  # embeds the headings, whose vectors the server does not keep
+        assert second.verify().ok
         for question in QUESTIONS:
-            assert found(second, question) == found(first, question)
+            assert scores(second, question) == pytest.approx(scores(first, question), abs=1e-3), "halves of a float"
 
 
-@pytest.mark.parametrize("moments", [[*range(50, 550, 50)]])
-def test_a_copy_is_continued_wherever_it_was_killed(bank: Place, moments: list[int]) -> None:
+def test_a_copy_is_continued_wherever_it_was_killed(bank: Place) -> None:
     bank.fill(600)
-    for number, moment in enumerate(moments):
+    for number, moment in enumerate(range(50, 550, 50)):
         killed_when(bank, moment, 0.01 * number)
-        assert bank.written() < 600
+        assert moment <= bank.written() < 600
     report = bank.run(*COPY)
     assert report["same"] and 0 < sum(counts(report, "written")) < 600 - 450
     assert bank.written() == sum(counts(report, "documents")) == 600
@@ -243,10 +241,10 @@ def test_vectors_of_another_model_or_dimension_are_refused_before_anything_is_wr
     bank.fill(20)
     bank.run(*COPY)
     bank.execute("UPDATE context_engine.state SET model_id = 'other-model'; DELETE FROM context_engine.documents")
-    error = bank.run(*COPY, code=1)
+    error = bank.run(*COPY, code=2)
     assert "64 numbers of 'other-model'" in error and "64 of 'fake-64'" in error and bank.written() == 0
     bank.execute("UPDATE context_engine.state SET model_id = 'fake-64', dimension = 32")
-    assert "have 32 numbers" in bank.run(*COPY, code=1)
+    assert "have 32 numbers" in bank.run(*COPY, code=2)
 
 
 def test_documents_placed_by_other_access_rules_are_placed_by_those_of_the_configuration(bank: Place) -> None:
@@ -262,25 +260,15 @@ def test_documents_placed_by_other_access_rules_are_placed_by_those_of_the_confi
 
 def test_the_demo_answers_alike_after_it_went_to_a_server_and_back(plain_server: Any, tmp_path: Path) -> None:
     """Beside the copied base, the copied tables are compared with tables that were ingested."""
-    bank = Place(tmp_path, plain_server.new_database())
-    texts = {path.name: path.read_text("utf-8") for path in demo.MANIFESTS.glob("*.yaml")}
-    questions = [json.loads(line) for line in demo.QUESTIONS.read_text("utf-8").splitlines()]
-    setups = {}
+    setups, dsn = {}, plain_server.new_database()
     for name in ("local", "copied", "ingested"):
-        keys = f"adapter: postgres\n    connection: db\n    settings: {{schema_name: {name}}}"
-        own = {
-            file: text.replace("adapter: local", "adapter: local" if name == "local" else keys)
-            for file, text in texts.items()
-        }
-        folder = tmp_path / name
-        (folder / "manifests").mkdir(parents=True)
-        (folder / "config").mkdir()
-        (folder / "config/connections.yaml").write_text(
-            (tmp_path / "config/connections.yaml").read_text("utf-8"), "utf-8"
-        )
-        for file, text in own.items():
-            (folder / "manifests" / file).write_text(text, "utf-8")
-        setups[name] = load_setup(env={}, cwd=folder)
+        own = f"adapter: postgres\n    connection: db\n    settings: {{schema_name: {name}}}"
+        Place(tmp_path / name, dsn)
+        (tmp_path / name / "manifests/desk.yaml").unlink()
+        for path in demo.MANIFESTS.glob("*.yaml"):
+            manifest = path.read_text("utf-8").replace("adapter: local", "adapter: local" if name == "local" else own)
+            (tmp_path / name / "manifests" / path.name).write_text(manifest, "utf-8")
+        setups[name] = load_setup(env={}, cwd=tmp_path / name)
     for name in ("local", "ingested"):
         fill_from_the_bank(setups[name], tmp_path / "data", "local" if name == "local" else "postgres")
     there = CopyOrder("local", "postgres", connection="db", settings={"schema_name": "copied"})
@@ -291,11 +279,8 @@ def test_the_demo_answers_alike_after_it_went_to_a_server_and_back(plain_server:
                 setups["local"], domain, order, data_dir=tmp_path / data, progress=lambda _done, _total, _name: None
             ).same
     assert rows(tmp_path / "second/base") == rows(tmp_path / "data/base")
-    first, second = (answers(setups["local"], tmp_path / data, questions) for data in ("data", "second"))
-    assert first == second and len(first) == len(questions)
-    assert answers(setups["copied"], tmp_path / "data", questions) == answers(
-        setups["ingested"], tmp_path / "data", questions
-    )
+    assert answers(setups["local"], tmp_path / "data") == answers(setups["local"], tmp_path / "second")
+    assert answers(setups["copied"], tmp_path / "data") == answers(setups["ingested"], tmp_path / "data")
 
 
 def fill_from_the_bank(setup: Any, data_dir: Path, adapter: str) -> None:
@@ -306,13 +291,15 @@ def fill_from_the_bank(setup: Any, data_dir: Path, adapter: str) -> None:
             ingest(demo.BANK, domain.sources, sink)
 
 
-def answers(setup: Any, data_dir: Path, questions: list[Any]) -> list[Any]:
-    """Return chunks, final scores and confidence for each question, and the decision."""
-    engine = build_engine(setup, data_dir=data_dir, recorded=False)
-    out = []
-    for question in questions:
+def answers(setup: Any, data_dir: Path) -> list[Any]:
+    """Return the decision for each question of the demo, and its chunks with their scores and confidence."""
+    engine, out = build_engine(setup, data_dir=data_dir, recorded=False), []
+    for question in map(json.loads, demo.QUESTIONS.read_text("utf-8").splitlines()):
         day = question.get("as_of")
-        asked = SearchRequest(question["query"], question["domain"], as_of=day and date.fromisoformat(day))
-        result = engine.search(asked)
-        out.append((result.decision, [(hit.chunk.chunk_id, hit.final, hit.relevance) for hit in result.chunks]))
+        result = engine.search(
+            SearchRequest(query=question["query"], domain=question["domain"], as_of=day and date.fromisoformat(day))
+        )
+        hits = [(hit.chunk_id, hit.final, hit.absolute, hit.confidence) for hit in result.chunks]
+        out.append((result.decision, hits))
+    assert sum(bool(hits) for _, hits in out) > 10
     return out
