@@ -60,16 +60,22 @@ def extract(question: str, evidence: Sequence[Evidence], *, language: str = "en"
         raise InvalidRequest(f"most must be a whole number, 1 or more, got {most!r}")
     asked = read_question(question, language)
     ranked = candidates(asked, evidence)
-    able = [each for each in ranked if each.match.coverage >= LEAST_COVERAGE and _is_about(asked, each.match)]
+    able = [each for each in ranked if each.match.coverage >= LEAST_COVERAGE and _is_about(asked, each)]
     if not able:
         return Extraction(asked.want.name, (), _refusal(asked, evidence, ranked))
     shown = list(_distinct(able))[:most]
     return Extraction(asked.want.name, tuple(sentence_of(candidate.statement, asked) for candidate in shown), None)
 
 
-def _is_about(asked: AskedQuestion, match: QuestionMatch) -> bool:
-    """Return whether a statement names the subject of a question; what "who" does may be said in another word."""
+def _is_about(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:
+    """Return whether a statement names the subject of a question; what "who" does may be said in another word.
+
+    General words say something only side by side: a history of 24 passwords and 60 days is not about "my last day".
+    """
+    match = candidate.match
     named = {term for term, weight in asked.weights.items() if weight == 1.0}
+    if not named:
+        return f" {' '.join(asked.weights)} " in f" {' '.join(terms(candidate.statement.text()))} "
     named -= {asked.act} if asked.want.name == "role" else set()
     return not asked.want.strict or len(named - match.missing) >= LEAST_SUBJECT * len(named)
 

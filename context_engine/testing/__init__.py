@@ -17,6 +17,7 @@ from context_engine.testing.fake_dify import (
     Fault,
 )
 from context_engine.testing.fakes import FakeEmbedder, FakeReranker, FixedClock, ScriptedSource
+from context_engine.testing.graph_conformance import GraphStoreContract
 from context_engine.testing.learning_conformance import LearntAdaptersContract, StoredVectorsContract, TrainableContract
 from context_engine.testing.sink_conformance import SinkContract
 
@@ -36,6 +37,7 @@ __all__ = [
     "FakeSegment",
     "Fault",
     "FixedClock",
+    "GraphStoreContract",
     "LearntAdaptersContract",
     "ScriptedSource",
     "SinkContract",

@@ -290,7 +290,7 @@ class CopyableContract(StoreContract):
 
     def test_a_copy_is_the_same(self) -> None:
         with self.folder() as data_dir, TemporaryDirectory() as copy:
-            self._copy(data_dir, Path(copy))
+            self._write_copy(data_dir, Path(copy))
             with self.opened(data_dir) as store, self.opened(Path(copy)) as copied:
                 for source_id in (OPEN_SOURCE, CLOSED_SOURCE):
                     keys = list(store.document_hashes(source_id))
@@ -300,7 +300,7 @@ class CopyableContract(StoreContract):
 
     def test_a_copy_gives_the_same_answers(self) -> None:
         with self.folder() as data_dir, TemporaryDirectory() as copy:
-            self._copy(data_dir, Path(copy))
+            self._write_copy(data_dir, Path(copy))
             assert self.answered(Path(copy)) == self.answered(data_dir) != []
 
     def test_a_document_is_replaced(self) -> None:
@@ -309,16 +309,16 @@ class CopyableContract(StoreContract):
             chunks = [chunk._replace(content="The custody is reviewed by the board.") for chunk in document.chunks]
             with self.open_sink(data_dir) as sink:
                 assert isinstance(sink, CopySink)
-                sink.put_stored(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
+                sink.put_content_of(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
                 sink.commit()
-            assert self._stored(data_dir, "custody-1") == ("2", ["The custody is reviewed by the board."])
+            assert self._content_of(data_dir, "custody-1") == ("2", ["The custody is reviewed by the board."])
 
     def test_calibrations_are_kept(self) -> None:
         with self.folder() as data_dir, TemporaryDirectory() as copy:
             with self.opened(data_dir) as store:
                 plan = store.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE], anew=True)
                 store.keep_calibrations(self.domain, plan, [(part, _calibration(part)) for part in plan.parts])
-            self._copy(data_dir, Path(copy))
+            self._write_copy(data_dir, Path(copy))
             with self.opened(data_dir) as store, self.opened(Path(copy)) as copied:
                 assert {*copied.class_calibrations(self.domain)} == {*store.class_calibrations(self.domain)} != set()
                 for access in (None, _NOBODY):
@@ -326,7 +326,7 @@ class CopyableContract(StoreContract):
                     assert kept == own is not None
                 assert not copied.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE]).parts, "nothing is due"
 
-    def _copy(self, data_dir: Path, copy: Path) -> None:
+    def _write_copy(self, data_dir: Path, copy: Path) -> None:
         sources = [OPEN_SOURCE, CLOSED_SOURCE]
         with self.opened(data_dir) as store, self.open_sink(copy) as sink:
             assert isinstance(sink, CopySink)
@@ -335,10 +335,10 @@ class CopyableContract(StoreContract):
                     first = next((vector for vectors in document.vectors for vector in vectors), None)
                     if first is not None:
                         assert sink.accept_vectors(document.model_id, len(first)), "it holds such vectors itself"
-                    sink.put_stored(source_id, document)
+                    sink.put_content_of(source_id, document)
             sink.finish_copy(self.domain, sources, store.class_calibrations(self.domain))
 
-    def _stored(self, data_dir: Path, document_id: str) -> tuple[str, list[str]]:
+    def _content_of(self, data_dir: Path, document_id: str) -> tuple[str, list[str]]:
         with self.opened(data_dir) as store:
             (document,) = store.stored_documents(OPEN_SOURCE, [(document_id, "")])
             return document.content_hash, [chunk.content for chunk in document.chunks]

@@ -120,6 +120,7 @@ def _published_source(source: SourceSpec, stored: Mapping[str, tuple[int, int]] 
     documents, chunks = _counts(source, stored)
     return {
         "id": source.id,
+        "namespace": source.in_namespace,
         "title": source.title,
         "type": str(source.type),
         "tier": source.tier,

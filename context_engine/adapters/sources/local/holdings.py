@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.local import copying, schema
+from context_engine.adapters.sources.local import schema, whole_documents
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.version import version_of
@@ -62,17 +62,17 @@ class Holdings:
     def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
         with self._snapshot() as connection:
-            return copying.document_hashes(connection, source_id)
+            return whole_documents.document_hashes(connection, source_id)
 
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
         with self._snapshot() as connection:
-            yield from copying.stored_documents(connection, source_id, keys)
+            yield from whole_documents.stored_documents(connection, source_id, keys)
 
     def class_calibrations(self, domain: str) -> list[ClassCalibration]:
         """Return the calibrations of a domain for each scorer and partition (`Copyable`)."""
         with self._snapshot() as connection:
-            return copying.class_calibrations(connection, domain)
+            return whole_documents.class_calibrations(connection, domain)
 
     def fetch(
         self,

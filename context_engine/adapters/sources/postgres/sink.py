@@ -12,7 +12,6 @@ from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
-from context_engine.adapters.sources.postgres.copying import keep_calibrations
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
@@ -20,7 +19,7 @@ from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.term_counts import TermCounts
-from context_engine.core.models import AccessClass, Chunk, ClassCalibration, Classification, StoredDocument
+from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
 
@@ -29,12 +28,19 @@ _CLEAN: Final = (
     " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
 )
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+_SCRUB: Final = (
+    "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
+    """DELETE FROM attributes WHERE number IN (
+        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
+    "VACUUM documents, chunks, words, terms, attributes",
+)
+"""Remove the words and field values that only deleted documents had."""
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
 
 class PostgresSink:
-    """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
     again if they were analysed by another version.
@@ -65,7 +71,6 @@ class PostgresSink:
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
-        self._copied = False
         with failures():
             self._session = servers.session(write=True)
             try:
@@ -125,31 +130,6 @@ class PostgresSink:
         kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
         return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
 
-    def accept_vectors(self, model_id: str, dimension: int) -> bool:
-        """Prepare for vectors of another store; return whether the server has pgvector (`CopySink`)."""
-        with failures():
-            self._begin()
-            return self._vectors.accept(model_id, dimension)
-
-    def put_stored(self, source_id: str, document: StoredDocument) -> None:
-        """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
-        with failures():
-            row, rids, searched = self._write(
-                source_id, document.key, document.content_hash, document.chunks, document.indexed_at
-            )
-            vectors = zip(rids, document.vectors)
-            self._vectors.keep(row, [(rid, some) for rid, some in vectors if rid in searched])
-        self._known(source_id)[document.key] = document.content_hash
-        self._copied = True
-
-    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
-        """Commit, build the indexes of large classes, and replace the calibrations if any are given (`CopySink`)."""
-        with failures():
-            self._begin()
-            keep_calibrations(self._session, domain, source_ids, calibrations)
-            self.commit()
-            self._renew()
-
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
         if self._known(source_id).pop((document_id, version), None) is None:
@@ -190,14 +170,30 @@ class PostgresSink:
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
             self._session.execute("COMMIT")
             self._touched.clear()
-            if self._written >= _ANALYSE_FROM and not self._copied:
+            if self._written >= _ANALYSE_FROM:
                 self._renew()
 
     def _renew(self) -> None:
         """Renew the server's statistics, and build the missing indexes of vectors."""
         self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
         self._vectors.index()
-        self._written, self._copied = 0, False
+        self._written = 0
+
+    def scrub(self) -> str:
+        """Commit, and remove the terms and field values that no chunk has any more.
+
+        Raises:
+            EmbedderError, SourceError: as `commit`.
+        """
+        self.commit()
+        with failures():
+            for statement in _SCRUB:
+                self._session.execute(statement)
+            self._attributes = Attributes(self._session)
+        return (
+            f"freed pages of schema {self._address.schema!r} may hold copies until they are reused ('VACUUM FULL' "
+            "rewrites them at once), WAL archives, replicas and backups until they are recycled"
+        )
 
     def close(self) -> None:
         """Release the store without committing; may be called twice."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import struct
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.connection import INGEST, Session, one_row
-from context_engine.adapters.sources.postgres.copying import for_server
 from context_engine.adapters.sources.postgres.schema import add_partition, read_state
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.query_vectors import passages
@@ -206,3 +207,19 @@ def version_of(text: str) -> tuple[int, ...]:
 def as_vector(numbers: Sequence[float]) -> str:
     """Return a vector as the server reads it."""
     return "[" + ",".join([f"{number:.7g}" for number in numbers]) + "]"
+
+
+_HEAD: Final = struct.Struct(">HH")
+"""Before its numbers a vector has their count, and two bytes of no meaning."""
+_FORMATS: Final = {"halfvec": "e", "vector": "f"}
+
+
+def for_server(vector: Sequence[float], kind: str) -> bytes:
+    """Return a vector as the server receives it in binary."""
+    return _HEAD.pack(len(vector), 0) + struct.pack(f">{len(vector)}{_FORMATS[kind]}", *vector)
+
+
+def from_server(data: bytes, kind: str) -> array[float]:
+    """Return a vector that the server sent in binary, as 32-bit floats."""
+    count, _ = _HEAD.unpack_from(data)
+    return array("f", struct.unpack_from(f">{count}{_FORMATS[kind]}", data, _HEAD.size))

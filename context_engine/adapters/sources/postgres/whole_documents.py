@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from context_engine.adapters.sources.postgres.calibrations import extent_of
 from context_engine.adapters.sources.postgres.connection import Session, one_row
-from context_engine.adapters.sources.postgres.schema import class_key, read_state
+from context_engine.adapters.sources.postgres.schema import read_state
+from context_engine.adapters.sources.postgres.vectors import from_server
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, as_written
 from context_engine.core.models import (
     AccessClass,
@@ -39,9 +36,6 @@ _VECTORS: Final = (
     "ARRAY(SELECT {kind}_send(embedding) FROM vectors WHERE vectors.class_key = documents.class_key"
     " AND vectors.rid = chunks.rid ORDER BY part)"
 )
-_HEAD: Final = struct.Struct(">HH")
-"""Before its numbers a vector has their count, and two bytes of no meaning."""
-_FORMATS: Final = {"halfvec": "e", "vector": "f"}
 
 
 def document_hashes(session: Session, source_id: str) -> Mapping[tuple[str, str], str]:
@@ -97,34 +91,3 @@ def class_calibrations(session: Session, domain: str) -> list[ClassCalibration]:
         )
         for rules, name, text in rows
     ]
-
-
-def keep_calibrations(
-    session: Session, domain: str, source_ids: Sequence[str], found: Sequence[ClassCalibration]
-) -> None:
-    """Replace the calibrations of a domain, if any are given; they count as measured on the documents as they are.
-
-    Args:
-        session: the writer's, in a transaction.
-        source_ids: the domain's sources.
-    """
-    if found:
-        session.execute("DELETE FROM calibrations WHERE domain = %s", (domain,))
-    for access, calibration in found:
-        key = class_key(session, access)
-        extent = extent_of(session, key, source_ids)
-        session.execute(
-            "INSERT INTO calibrations (domain, scorer_id, class_key, calibration, extent) VALUES (%s, %s, %s, %s, %s)",
-            (domain, calibration.model_id, key, json.dumps(asdict(calibration)), list(extent)),
-        )
-
-
-def for_server(vector: Sequence[float], kind: str) -> bytes:
-    """Return a vector as the server receives it in binary."""
-    return _HEAD.pack(len(vector), 0) + struct.pack(f">{len(vector)}{_FORMATS[kind]}", *vector)
-
-
-def from_server(data: bytes, kind: str) -> array[float]:
-    """Return a vector that the server sent in binary, as 32-bit floats."""
-    count, _ = _HEAD.unpack_from(data)
-    return array("f", struct.unpack_from(f">{count}{_FORMATS[kind]}", data, _HEAD.size))
