@@ -309,7 +309,7 @@ class CopyableContract(StoreContract):
             chunks = [chunk._replace(content="The custody is reviewed by the board.") for chunk in document.chunks]
             with self.open_sink(data_dir) as sink:
                 assert isinstance(sink, CopySink)
-                sink.put_content_of(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
+                sink.put_stored(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
                 sink.commit()
             assert self._content_of(data_dir, "custody-1") == ("2", ["The custody is reviewed by the board."])
 
@@ -335,7 +335,7 @@ class CopyableContract(StoreContract):
                     first = next((vector for vectors in document.vectors for vector in vectors), None)
                     if first is not None:
                         assert sink.accept_vectors(document.model_id, len(first)), "it holds such vectors itself"
-                    sink.put_content_of(source_id, document)
+                    sink.put_stored(source_id, document)
             sink.finish_copy(self.domain, sources, store.class_calibrations(self.domain))
 
     def _content_of(self, data_dir: Path, document_id: str) -> tuple[str, list[str]]:
