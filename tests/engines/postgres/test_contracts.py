@@ -15,6 +15,7 @@ from context_engine.testing import (
     AccessContract,
     AccessProvableContract,
     CalibratableContract,
+    CopyableContract,
     GraphStoreContract,
     SinkContract,
     SourceContract,
@@ -83,7 +84,7 @@ class TestSinkWithVectors(TestSink):
         self.bank = vector_store
 
 
-class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, GraphStoreContract):
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, CopyableContract, GraphStoreContract):
     """Every folder of the contracts is a schema of its own, or says which schema is a copy."""
 
     def make_store(self, data_dir: Any) -> Any:

@@ -78,10 +78,10 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
             yield DrySink(partial(stored_documents, servers))
             return
-        from context_engine.adapters.sources.postgres.sink import PostgresSink
+        from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
 
         embedder, place = _embedder(context), places(specs, context.rules_of)
-        with PostgresSink(
+        with PostgresCopySink(
             servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
         ) as sink:
             yield sink

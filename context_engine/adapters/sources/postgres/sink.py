@@ -14,7 +14,7 @@ from context_engine.adapters.sources.postgres.adapters import adapter_rows
 from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
-from context_engine.adapters.sources.postgres.vectors import VectorWriter
+from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
 from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
@@ -105,25 +105,31 @@ class PostgresSink:
         if known.get((document_id, version)) == content_hash:
             return False
         with failures():
-            self._begin()
-            source_key = self._source_key(source_id)
-            rows = self._rows(source_key, document_id, version, chunks)
-            self._remove(source_key, document_id, version)
-            claimed = claimed_by(chunks)
-            key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
-            self._touched.add(key)
             moment = self._now().isoformat(timespec="seconds")
-            (doc_key,) = one_row(
-                self._session,
-                "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
-                " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
-                (source_key, key, document_id, version, content_hash, claimed or "", moment, _file_of(chunks)),
-            )
-            rids = self._copy_chunks(doc_key, source_key, rows)
-            kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-            self._copy_words(key, doc_key, source_key, rids, kept)
+            self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
         return True
+
+    def _write(
+        self, source_id: str, document: tuple[str, str], content_hash: str, chunks: Sequence[Chunk], moment: str
+    ) -> tuple[DocumentRow, list[int], set[int]]:
+        """Write or replace a document; return its row, the row of each chunk, and those that are searched."""
+        self._begin()
+        source_key = self._source_key(source_id)
+        rows = self._rows(source_key, *document, chunks)
+        self._remove(source_key, *document)
+        claimed = claimed_by(chunks)
+        key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+        self._touched.add(key)
+        (doc_key,) = one_row(
+            self._session,
+            "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
+            " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
+            (source_key, key, *document, content_hash, claimed or "", moment, _file_of(chunks)),
+        )
+        rids = self._copy_chunks(doc_key, source_key, rows)
+        kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+        return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -166,9 +172,13 @@ class PostgresSink:
             self._session.execute("COMMIT")
             self._touched.clear()
             if self._written >= _ANALYSE_FROM:
-                self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
-                self._vectors.index()
-                self._written = 0
+                self._renew()
+
+    def _renew(self) -> None:
+        """Renew the server's statistics, and build the missing indexes of vectors."""
+        self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+        self._vectors.index()
+        self._written = 0
 
     def scrub(self) -> str:
         """Commit, and remove the terms and field values that no chunk has any more.
@@ -191,7 +201,7 @@ class PostgresSink:
         self._session.close()
 
     def report(self, written: int) -> SinkReport:
-        """Return the report of a run, which names the connection and the schema."""
+        """Return the report of a run."""
         return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
 
     def __enter__(self) -> PostgresSink:
@@ -207,7 +217,6 @@ class PostgresSink:
             self.close()
 
     def _begin(self) -> None:
-        """Begin a transaction if none is open."""
         status = self._session.info.transaction_status
         if self._session.closed or status == TransactionStatus.INERROR:
             raise StoreError(
@@ -287,8 +296,11 @@ class PostgresSink:
 
     def _copy_words(
         self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
-    ) -> None:
-        """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
+    ) -> set[int]:
+        """Write the words of a document's chunks, and return the rows that have them.
+
+        Bare headings are not searched, unless the document holds nothing else.
+        """
         texts = index_texts(chunks)
         whole = all(text.bare for text in texts)
         columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, body, head, terms"
@@ -304,6 +316,7 @@ class PostgresSink:
                  attributes, " ".join(stored.body), " ".join(stored.head), tsvector(stored))
             )  # fmt: skip
         self._copy("words", columns, values)
+        return {row[1] for row in values}
 
     def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
         with (

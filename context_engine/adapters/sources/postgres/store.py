@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.postgres import calibrations, copies
+from context_engine.adapters.sources.postgres import calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
 from context_engine.adapters.sources.postgres.attributes import fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
@@ -37,6 +37,7 @@ from context_engine.core.models import (
     AccessClass,
     AccessScope,
     Chunk,
+    ClassCalibration,
     Classification,
     Examination,
     Link,
@@ -46,6 +47,7 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    StoredDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
@@ -228,6 +230,22 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
                 if not rows:
                     return
                 last = rows[-1][0]
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            read_state(session)
+            return whole_documents.document_hashes(session, source_id)
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            yield from whole_documents.stored_documents(session, source_id, keys)
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            return whole_documents.class_calibrations(session, domain)
 
     def fetch(
         self,
