@@ -1,6 +1,6 @@
 """What vulture cannot see used: names that libraries, the plugin's host, callers of the API or a published form use."""
 
-# Libraries call or read these: httpx, http.cookiejar, onnxruntime, psycopg, sentence-transformers, rich, zipfile...
+# Libraries call or read these: httpx, http.cookiejar, onnxruntime, psycopg, sentence-transformers, rich, zipfile.
 auth_flow
 extract_cookies
 max_seq_length

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.adapters.sources.stores.copying import Progress, SourceCopy, StoreCopier, planned
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.models import NOTHING, DomainSpec, SourceSpec
 from context_engine.core.protocols import Copyable, CopySink, LearntAdapters
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import load_source_adapter
@@ -36,7 +36,7 @@ class CopyOrder(NamedTuple):
     target: str
     source_id: str | None = None
     connection: str | None = None
-    settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = NOTHING
     delete: bool = False
     dry_run: bool = False
 
@@ -82,13 +82,12 @@ def copied_sources(domain: DomainSpec, order: CopyOrder) -> list[CopiedSource]:
         ConfigError: an adapter is not installed.
         InvalidRequest: there is none, a source cannot be of the other adapter, or both stores are the same.
     """
-    changes = {"connection": order.connection, "settings": dict(order.settings), "dataset_ids": ()}
     pairs = []
     for spec in domain.sources:
         if spec.adapter == order.origin:
-            pairs.append(CopiedSource(spec, spec.model_copy(update={"adapter": order.target, **changes})))
+            pairs.append(CopiedSource(spec, _as_one_of(order.target, spec, order)))
         elif spec.adapter == order.target:
-            pairs.append(CopiedSource(spec.model_copy(update={"adapter": order.origin, **changes}), spec))
+            pairs.append(CopiedSource(_as_one_of(order.origin, spec, order), spec))
     if not pairs:
         raise InvalidRequest(f"{domain.domain} has no source with 'adapter: {order.origin}' or '{order.target}'")
     if order.source_id is not None:
@@ -96,29 +95,37 @@ def copied_sources(domain: DomainSpec, order: CopyOrder) -> list[CopiedSource]:
         pairs = [pair for pair in pairs if pair.origin.id == order.source_id]
         if not pairs:
             raise InvalidRequest(f"source {order.source_id!r} is not one to copy.{nearest(order.source_id, ids)}")
-    for pair in pairs:
-        _check(pair, order)
     for specs in zip(*pairs, strict=True):
         if len({_store_of(spec) for spec in specs}) > 1:
             raise InvalidRequest(f"the sources of {domain.domain} are in several stores: copy one by one with --source")
+    if _store_of(pairs[0].origin) == _store_of(pairs[0].target):
+        raise InvalidRequest("--from and --to are the same store: name another --connection")
     return pairs
 
 
-def _check(pair: CopiedSource, order: CopyOrder) -> None:
-    for spec in pair:
-        check = load_source_adapter(spec.adapter).check
+def _as_one_of(adapter: str, spec: SourceSpec, order: CopyOrder) -> SourceSpec:
+    """Return a source as the manifest would have it for an adapter, with the order's connection and settings if the
+    adapter takes them.
+
+    Raises:
+        ConfigError: the adapter is not installed.
+        InvalidRequest: it takes the source neither with nor without them.
+    """
+    changes: dict[str, Any] = {"adapter": adapter, "connection": None, "settings": {}, "dataset_ids": ()}
+    bare = spec.model_copy(update=changes)
+    whole = bare.model_copy(update={"connection": order.connection, "settings": dict(order.settings)})
+    check, problems = load_source_adapter(adapter).check, []
+    for source in (whole, bare):
         try:
             if check is not None:
-                check(spec)
+                check(source)
+            return source
         except ConfigError as error:
-            raise InvalidRequest(
-                f"source {spec.id!r} cannot be one of adapter {spec.adapter!r}: {error.problem} (--connection and "
-                "--set say what the manifest does not)"
-            ) from None
-    if _store_of(pair.origin) == _store_of(pair.target):
-        raise InvalidRequest(
-            f"source {pair.origin.id!r}: --from and --to are the same store: name another --connection"
-        )
+            problems.append(error.problem)
+    raise InvalidRequest(
+        f"source {spec.id!r} cannot be one of adapter {adapter!r}: {problems[0]} (--connection and --set say what the "
+        "manifest does not)"
+    )
 
 
 def _store_of(spec: SourceSpec) -> tuple[str, str | None, str]:

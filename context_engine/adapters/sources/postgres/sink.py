@@ -15,7 +15,7 @@ from context_engine.adapters.sources.postgres.attributes import Attributes, tsve
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
 from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
@@ -69,6 +69,7 @@ class PostgresSink:
         repair: bool = False,
     ) -> None:
         self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._source_keys: dict[str, int] = {}
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
@@ -117,7 +118,8 @@ class PostgresSink:
         self._begin()
         source_key = self._source_key(source_id)
         rows = self._rows(source_key, *document, chunks)
-        self._remove(source_key, *document)
+        if document in self._known(source_id):
+            self._remove(source_key, *document)
         claimed = claimed_by(chunks)
         key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
         self._touched.add(key)
@@ -125,7 +127,7 @@ class PostgresSink:
             self._session,
             "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
             " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
-            (source_key, key, *document, content_hash, claimed or "", moment, _file_of(chunks)),
+            (source_key, key, *document, content_hash, claimed or "", moment, file_of(chunks)),
         )
         rids = self._copy_chunks(doc_key, source_key, rows)
         kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
@@ -239,12 +241,15 @@ class PostgresSink:
         return self._hashes[source_id]
 
     def _source_key(self, source_id: str) -> int:
-        self._session.execute(
-            "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
-            " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
-            {"id": source_id},
-        )
-        return int(one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))[0])
+        if source_id not in self._source_keys:
+            self._session.execute(
+                "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
+                " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
+                {"id": source_id},
+            )
+            row = one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))
+            self._source_keys[source_id] = int(row[0])
+        return self._source_keys[source_id]
 
     def _rows(self, source_key: int, document_id: str, version: str, chunks: Sequence[Chunk]) -> list[ChunkRow]:
         """Return the rows of a document, each with an id that no other document of the source has."""
@@ -392,11 +397,6 @@ class PostgresSink:
             self._touched.add(key)
             self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
         self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
-
-
-def _file_of(chunks: Sequence[Chunk]) -> str | None:
-    file = chunks[0].metadata.get("source_file") if chunks else None
-    return file if isinstance(file, str) else None
 
 
 def _lock_number(schema: str) -> int:

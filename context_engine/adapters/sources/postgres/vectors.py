@@ -69,6 +69,7 @@ class VectorWriter:
 
     def __init__(self, session: Session, embedder: Embedder | None, *, anew: bool) -> None:
         self._session, self._embedder = session, embedder
+        self._kind, self._partitions = "", set[int]()
         state = read_state(session)
         self._made = state.model_id is not None
         if embedder is None or state.model_id is None or (state.model_id == embedder.model_id and not anew):
@@ -117,16 +118,21 @@ class VectorWriter:
     def keep(self, document: DocumentRow, rows: Sequence[tuple[int, Sequence[Sequence[float]]]]) -> None:
         """Store the accepted vectors of the rows of a document."""
         if any(vectors for _, vectors in rows):
-            add_partition(self._session, "vectors", document.class_key)
+            self._add_partition(document.class_key)
             self._copy((document, rid, part, vector) for rid, vectors in rows for part, vector in enumerate(vectors))
+
+    def _add_partition(self, key: int) -> None:
+        if key not in self._partitions:
+            add_partition(self._session, "vectors", key)
+            self._partitions.add(key)
 
     def _copy(self, vectors: Iterable[tuple[DocumentRow, int, int, Sequence[float]]]) -> None:
         """Write vectors, each with its document, the row of its chunk, and its number among the chunk's."""
-        (kind,) = one_row(self._session, "SELECT vector_type FROM state")
+        self._kind = self._kind or one_row(self._session, "SELECT vector_type FROM state")[0]
         with self._session.cursor() as cursor, cursor.copy(_COPY) as copy:
             copy.set_types(["int4", "int8", "int8", "int4", "int4", "bytea"])
             for (key, doc_key, source_key), rid, part, vector in vectors:
-                copy.write_row((key, rid, doc_key, source_key, part, for_server(vector, kind)))
+                copy.write_row((key, rid, doc_key, source_key, part, for_server(vector, self._kind)))
 
     def remove(self, doc_key: int) -> None:
         """Remove the vectors of a document."""
@@ -159,7 +165,7 @@ class VectorWriter:
         vectors = iter(embedder.embed_documents([text for some in texts for text in some]))
         keys = {int(row[0]) for row in rows}
         for key in keys:
-            add_partition(self._session, "vectors", key)
+            self._add_partition(key)
         self._copy(
             (DocumentRow(row[0], row[2], row[3]), row[1], part, next(vectors))
             for row, some in zip(rows, texts, strict=True)

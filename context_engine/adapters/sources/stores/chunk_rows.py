@@ -91,6 +91,12 @@ def document_rows(
     return out
 
 
+def file_of(chunks: Sequence[Chunk]) -> str | None:
+    """Return the path of a document's file; None if its chunks do not state it."""
+    file = chunks[0].metadata.get("source_file") if chunks else None
+    return file if isinstance(file, str) else None
+
+
 def id_taken(document_id: str, chunk_id: str, holder: tuple[str, str]) -> InvalidRequest:
     """Return the error for a chunk id that a document of the source has already.
 
