@@ -53,15 +53,23 @@ def bank(vector_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("bank")
     vector_server.execute(f"CREATE DATABASE {DATABASE}")
     server = urlsplit(vector_server.dsn(DATABASE))
+    vector_server.execute(
+        f"CREATE ROLE clerk LOGIN PASSWORD '{server.password}'; GRANT CREATE ON DATABASE {DATABASE} TO clerk"
+    )
     connection = {
         "base_url": f"postgresql://{server.hostname}:{server.port}{server.path}",
         "user": server.username,
         "api_key": server.password,
     }
+    connections = {
+        "pg": connection,
+        "jobs": connection | {"user": "clerk"},
+        "models": {"base_url": "https://models.example"},
+    }
     files = {
-        "manifests/ops.yaml": MANIFEST,
-        "config/connections.yaml": json.dumps({"pg": connection, "models": {"base_url": "https://models.example"}}),
-        "config/rag-pipeline.json": json.dumps(PIPELINE | {"jobs_connection": "pg"}),
+        "manifests/bank.yaml": MANIFEST,
+        "config/connections.yaml": json.dumps(connections),
+        "config/rag-pipeline.json": json.dumps(PIPELINE | {"jobs_connection": "jobs", "audit_mode": "required"}),
         "board/falcon.md": "The board alone knows project Falcon.\n",
         "q.tsv": "".join(f"q{place}\t{name(place, 'que')} when\n" for place in range(COUNT)),
         "r.tsv": "".join(f"q{place}\tSOP-{place}\t1\n" for place in range(COUNT)),
@@ -124,6 +132,29 @@ def test_its_answers_are_proved_and_nothing_is_left(bank: str) -> None:
     proof = ("access", "prove", "--adapter", "postgres", "--changes", "12", "--questions", "5", "--json")
     certificate = ok(*proof)
     assert certificate["holds"] and sum(certificate["changes"].values()) == 12
+    assert schemas(bank) == ["context_engine"]
+
+
+def test_doctor_tries_the_database_of_jobs(bank: str) -> None:
+    assert "jobs are kept in the database of connection jobs" in said("doctor", "--no-query")
+    assert ok("doctor", "--no-query", "--json")["jobs"] == {"connection": "jobs", "problem": None}
+    with psycopg.connect(bank, autocommit=True) as connection:
+        connection.execute(f"REVOKE CREATE ON DATABASE {DATABASE} FROM clerk")  # type: ignore[arg-type]
+        refused = run("doctor", "--no-query")
+        connection.execute(f"GRANT CREATE ON DATABASE {DATABASE} TO clerk")  # type: ignore[arg-type]
+    assert refused.exit_code == 1 and "GRANT CREATE ON DATABASE lets it start jobs" in " ".join(refused.output.split())
+
+
+def test_a_rehearsal_ingests_into_a_copy_and_leaves_nothing(bank: str) -> None:
+    ok("search", QUESTION, "-d", "BANK", "--json")
+    draft = Path("draft/rules/new.md")
+    draft.parent.mkdir(parents=True)
+    draft.write_text(f"---\ndocument_id: SOP-NEW\n---\nThe {name(3, 'que')} is kept by nobody when asked.\n", "utf-8")
+    rehearsed = run("audit", "rehearse", "--documents", "draft", "--domain", "BANK", "--json")
+    assert rehearsed.exit_code == 3, rehearsed.output
+    assert "SOP-NEW" in rehearsed.output
+    chunks = ok("search", QUESTION, "-d", "BANK", "--json")["chunks"]
+    assert "SOP-NEW" not in {chunk["document_id"] for chunk in chunks}
     assert schemas(bank) == ["context_engine"]
 
 

@@ -103,9 +103,8 @@ def nearest(
             continue
         by_index = search.by_index()
         rids += by_index
-        if watch.is_due(key):
-            exact = search.exactly()
-            watch.add(key, len({*by_index} & {*exact}) / max(len(exact), 1))
+        if watch.is_due(key) and (exact := search.exactly()):
+            watch.add(key, len({*by_index} & {*exact}) / len(exact))
     return list(dict.fromkeys(rids))
 
 
