@@ -39,6 +39,7 @@ _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|
 
 INGEST: Final = "context-engine ingest PATH --to postgres"
 """The command that makes, fills and mends the tables."""
+NOT_LOADED: Final = "an index needs a library that is not loaded: add pg_textsearch to shared_preload_libraries"
 NOTHING_WRITTEN: Final = f"nothing was ingested into its schema: run '{INGEST}'"
 _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "25006": (SourceUnavailable, "the server is read-only: name the primary in base_url", False),
@@ -50,6 +51,7 @@ _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "42": (SourceUnavailable, f"its tables are not as they were made: run '{INGEST} --repair'", False),
     "40": (SourceUnavailable, "the server ended the transaction: ask again", True),
     "53": (SourceUnavailable, "the server is short of disk space, memory or connections", True),
+    "55000": (SourceUnavailable, f"{NOT_LOADED}, and restart the server", False),
     "55P03": (SourceBusy, "another process holds a lock on the tables: ask again", True),
     "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
     "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),

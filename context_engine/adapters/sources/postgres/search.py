@@ -12,21 +12,34 @@ from context_engine.adapters.sources.postgres.attributes import (
     TRUE,
     Condition,
     RowConditions,
+    holding_all,
     in_force,
+    read_row,
     tsquery,
     values_of,
 )
-from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.bm25 import best_rows
+from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosines, nearest
 from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.options import SearchOptions, kind_of, merged, ranked
+from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.options import (
+    CLEARLY,
+    SearchOptions,
+    boosted,
+    kind_of,
+    lifted,
+    merged,
+    ranked,
+)
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
     ScoredCollection,
     Scorer,
     StoreEvidence,
     StoreQuestion,
+    code_words,
     look_ups,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -45,6 +58,7 @@ _MOST_POOL: Final = 16_000
 _MOST_POOLED: Final = 1_000
 """Rows of many sources that are scored at first, in all."""
 _LEAST_POOL: Final = 60
+"""More of the best by BM25 found nothing more."""
 _POOL_SHARE: Final = 4
 """A search by vectors takes one row for so many of the pool, `depth` at least."""
 _FIRST: Final = 40
@@ -63,6 +77,11 @@ class SnapshotView(NamedTuple):
     session: Session
     state: StoreState
     classes: list[int]
+
+    @property
+    def ranked(self) -> list[int]:
+        """The keys of those whose rows are found by BM25; those of the others are found by the terms they hold."""
+        return [one_class.key for one_class in self.state.classes if one_class.ranked and one_class.key in self.classes]
 
     @classmethod
     def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> SnapshotView:
@@ -133,8 +152,10 @@ SELECT rid FROM (
 ) AS ranked WHERE place <= %(pool)s
 """
 _ROWS: Final = (
-    "SELECT rid, source_key, section, body, head FROM words WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid"
+    "SELECT rid, source_key, section, doc_key, parts FROM words"
+    " WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid"
 )
+_SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
 
 
 class Ranking(NamedTuple):
@@ -162,10 +183,12 @@ class StoreSearch:
         options: SearchOptions,
         watch: RecallWatch,
     ) -> None:
-        self._view, self._question, self._options, self._watch = view, question, options, watch
+        # No texts of whole sections are stored: in the embedded base they changed R@10 by -.000 to -.003.
+        self._options = options.model_copy(update={"section_weight": 0.0})
+        self._view, self._question, self._watch = view, question, watch
         self.collection = view.collection(question)
         self._look_ups = [] if question is None else look_ups(question, self.collection, options)
-        self._scorer = None if question is None else Scorer(question, self.collection, options)
+        self._scorer = None if question is None else Scorer(question, self.collection, self._options)
         self._vector = None if vector is None else VectorQuery.of(view.session, vector)
         self._by_text = f"postgres:{view.state.base_id}"
         self._by_vector = str(view.state.model_id)
@@ -181,15 +204,23 @@ class StoreSearch:
         if self._vector is None:
             scores = {} if self._scorer is None else self._scorer.scores(rows)
             return {key: self._text_ranking(own, scores, pool) for key, own in found.items()}
-        best = self._evidence()
-        return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
+        best, codes = self._evidence(), self._codes()
+        return {
+            source.key: self._merged(source, self._vector, found[source.key], best, codes, pool) for source in sources
+        }
 
     def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
-        own = {row.rid: text[row.rid] for row in rows}
+        own = self._boosted({row.rid: text[row.rid] for row in rows}, rows)
         return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
 
     def _merged(
-        self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
+        self,
+        source: ScopedRows,
+        vector: VectorQuery,
+        by_text: Sequence[FoundRow],
+        best: StoreEvidence,
+        codes: Sequence[str],
+        pool: int,
     ) -> Ranking:
         """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
         view, options, kind = self._view, self._options, kind_of(self._options)
@@ -203,10 +234,14 @@ class StoreSearch:
             self._watch,
             selective=source.condition is not TRUE,
         )
-        text = {} if self._scorer is None else self._scorer.scores([*by_text, *self._rows(near, by_text)])
+        rows = [*by_text, *self._rows(near, by_text)]
+        text = {} if self._scorer is None else self._scorer.scores(rows)
         own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
         cosine = cosines(view.session, vector, view.classes, list(own))
-        fused = merged(own, best.best, cosine, options, best.trust)
+        fused = self._boosted(merged(own, best.best, cosine, options, best.trust), rows)
+        if codes:
+            clearly = [row for row in rows if own.get(row.rid, 0.0) >= CLEARLY * best.best]
+            fused = lifted(fused, {row.rid for row in clearly if row.holds(codes)}, kind)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
         scorer = f"{self._by_text}:{self._by_vector}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
@@ -217,31 +252,61 @@ class StoreSearch:
 
         return Ranking(ranked(fused), scores, len(near) >= limit or len(by_text) >= pool)
 
+    def _boosted(self, scores: Mapping[int, float], rows: Sequence[FoundRow]) -> Mapping[int, float]:
+        """Add the boosts for titles that contain the question's words, and for rows that define its terms."""
+        options = self._options
+        if self._question is None or self._scorer is None or not options.title_boost + options.definition_boost:
+            return scores
+        named = names_in(self._question.words)
+        defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
+        return boosted(scores, self._scorer.title_shares(rows), defines, options)
+
+    def _codes(self) -> Sequence[str]:
+        """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
+        codes = [] if self._question is None else code_words(self._question.own)
+        if not codes:
+            return ()
+        (some,) = one_row(self._view.session, _SOME, (self._view.classes, holding_all(codes)))
+        return codes if some else ()
+
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
         if self._scorer is None:
             return StoreEvidence(0.0, 0.0)
-        return self._scorer.evidence(self._found(TRUE, sql.SQL("1"), _FIRST))
+        return self._scorer.evidence(self._found([TRUE], TRUE, sql.SQL("1"), _FIRST))
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
-        return self._found(where(sources), sql.Identifier("source_key"), pool)
+        each = [where([source]) for source in sources]
+        return self._found(each, where(sources), sql.Identifier("source_key"), pool)
 
-    def _found(self, condition: Condition, each: sql.Composable, pool: int) -> list[FoundRow]:
-        """Return the rows with the highest sum of the scores of the lexemes they hold, at most `pool` for `each`."""
-        if not self._look_ups or not self._view.classes:
+    def _found(
+        self, conditions: Sequence[Condition], condition: Condition, each: sql.Composable, pool: int
+    ) -> list[FoundRow]:
+        """Return the rows to score: by BM25 for each condition, and by their lexemes at most `pool` for `each`.
+
+        Args:
+            condition: met by the rows of any of the conditions.
+        """
+        question, view = self._question, self._view
+        if question is None or not self._look_ups:
             return []
-        query = sql.SQL(_BEST).format(classes=sql.Literal(self._view.classes), condition=condition, each=each)
+        rids = best_rows(view.session, question.weights, view.ranked, conditions, pool)
+        return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*view.ranked}], condition, each, pool)])
+
+    def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
+        """Return the rows with the highest sum of the scores of the lexemes they hold."""
+        if not keys:
+            return []
+        query = sql.SQL(_BEST).format(classes=sql.Literal(sorted(keys)), condition=condition, each=each)
         scores = [round(_PRECISION * look_up.score) for look_up in self._look_ups]
         values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
-        return self._rows([rid for (rid,) in self._view.session.execute(query, values)])
+        return [rid for (rid,) in self._view.session.execute(query, values)]
 
     def _rows(self, rids: Sequence[int], but_for: Sequence[FoundRow] = ()) -> list[FoundRow]:
         known = {row.rid for row in but_for}
         wanted = [rid for rid in rids if rid not in known]
         rows = self._view.session.execute(_ROWS, (self._view.classes, wanted)) if wanted else ()
-        return [
-            FoundRow(rid, key, section, body.split(), frozenset(head.split())) for rid, key, section, body, head in rows
-        ]
+        return [read_row(*row) for row in rows]
 
 
 _TEXTS: Final = (
@@ -261,7 +326,8 @@ def best_chunks(
     """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
     out: dict[int, list[Chunk]] = {}
     fair = _MOST_POOLED // max(len(sources), 1)
-    pool, left = max(min(POOL, fair), _LEAST_POOL, top_k), list(sources)
+    first = _LEAST_POOL if view.ranked == view.classes else min(POOL, fair)
+    pool, left = max(first, _LEAST_POOL, top_k), list(sources)
     while left:
         rankings = search.rank(left, pool)
         reached = {source.key: rankings[source.key].rids[: None if source.test else top_k] for source in left}

@@ -10,12 +10,20 @@ from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
 
-from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
+from context_engine.adapters.sources.postgres import bm25
+from context_engine.adapters.sources.postgres.attributes import (
+    WRITTEN,
+    Attributes,
+    lexemes_of,
+    parts_of,
+    read_row,
+    tsvector,
+)
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import VectorWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.term_counts import TermCounts
@@ -28,6 +36,7 @@ _CLEAN: Final = (
     " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
 )
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+_COUNTED: Final = "parts, tsvector_to_array(terms)"
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
@@ -156,6 +165,7 @@ class PostgresSink:
             )
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
             self._session.execute("COMMIT")
+            bm25.rebuild(self._session)
             self._touched.clear()
             if self._written >= _ANALYSE_FROM:
                 self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
@@ -245,9 +255,10 @@ class PostgresSink:
             self._remove_words(row[0])
 
     def _remove_words(self, doc_key: Any) -> None:
-        rows = self._session.execute("DELETE FROM words WHERE doc_key = %s RETURNING class_key, body, head", (doc_key,))
-        for key, body, head in rows:
-            self._counts.add(key, body.split(), head.split(), -1)
+        statement = f"DELETE FROM words WHERE doc_key = %s RETURNING class_key, {_COUNTED}"
+        rows = self._session.execute(statement.encode(), (doc_key,))
+        for key, *counted in rows:
+            self._count(key, *counted, sign=-1)
         self._vectors.remove(doc_key)
 
     def _copy_chunks(self, doc_key: int, source_key: int, rows: Sequence[ChunkRow]) -> list[int]:
@@ -267,19 +278,25 @@ class PostgresSink:
         """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
         texts = index_texts(chunks)
         whole = all(text.bare for text in texts)
-        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, body, head, terms"
+        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, parts, terms"
         values = []
         numbers = self._attributes.numbers(chunks)
         for rid, chunk, text, attributes in zip(rids, chunks, texts, numbers, strict=True):
             if text.bare and not whole:
                 continue
             stored = StoredTerms.of(text)
-            self._counts.add(key, stored.body, stored.head, 1)
+            parts, lexemes = parts_of(stored, defined_terms(chunk)), lexemes_of(stored, written_words(chunk))
+            self._count(key, parts, lexemes, sign=1)
             values.append(
                 (key, rid, doc_key, source_key, rids[text.first], chunk.effective_from, chunk.effective_to,
-                 attributes, " ".join(stored.body), " ".join(stored.head), tsvector(stored))
+                 attributes, parts, tsvector(lexemes))
             )  # fmt: skip
         self._copy("words", columns, values)
+
+    def _count(self, key: int, parts: str, lexemes: Sequence[str], *, sign: int) -> None:
+        row = read_row(0, 0, 0, 0, parts)
+        written = [lexeme for lexeme in lexemes if lexeme.startswith(WRITTEN)]
+        self._counts.add(key, row.body, row.head, sign, written)
 
     def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
         with (
@@ -304,6 +321,10 @@ class PostgresSink:
                 " heads = terms.heads + excluded.heads",
                 (key, changed, [counts.texts[term] for term in changed], [counts.heads[term] for term in changed]),
             )
+            self._session.execute(
+                "DELETE FROM terms WHERE class_key = %s AND term = ANY(%s) AND texts <= 0 AND heads <= 0",
+                (key, changed),
+            )
         self._counts = TermCounts()
 
     def _move(self) -> None:
@@ -323,12 +344,11 @@ class PostgresSink:
     def _move_some(self, source_key: int, key: int, claimed: str, to: int) -> None:
         some = "SELECT doc_key FROM documents WHERE source_key = %s AND class_key = %s AND claimed = %s"
         doc_keys = [row[0] for row in self._session.execute(some, (source_key, key, claimed))]
-        rows = self._session.execute(
-            "UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING body, head", (to, doc_keys)
-        )
-        for body, head in rows:
-            self._counts.add(key, body.split(), head.split(), -1)
-            self._counts.add(to, body.split(), head.split(), 1)
+        statement = f"UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING {_COUNTED}"
+        rows = self._session.execute(statement.encode(), (to, doc_keys))
+        for counted in rows:
+            self._count(key, *counted, sign=-1)
+            self._count(to, *counted, sign=1)
         self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
         self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))

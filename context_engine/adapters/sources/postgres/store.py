@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Final
 
 from context_engine.adapters.sources.postgres import calibrations
-from context_engine.adapters.sources.postgres.attributes import fields_of, storable
+from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
@@ -19,9 +20,11 @@ from context_engine.adapters.sources.postgres.search import (
     best_chunks,
     scoped,
     statistics_of,
+    where,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -44,6 +47,7 @@ from context_engine.core.models import (
     SourceQuery,
 )
 from context_engine.core.protocols import Clock, Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
 
 _EMBEDDING_SHARE: Final = 0.8
@@ -112,16 +116,20 @@ class PostgresStore:
             search = StoreSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
+            by_key = {source.key: source for source in sources}
 
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
+                own = [] if key is None else chunks[key]
+                words = SourceWords(view.session, view.classes, NOTHING if key is None else where([by_key[key]]))
                 return SourceAnswer(
-                    chunks=[] if key is None else chunks[key],
+                    chunks=own,
                     notes=tuple(self._note(code, scope, view) for code in notes),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
+                    unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
                     embedding=embedding if view.state.model_id else None,
                 )
