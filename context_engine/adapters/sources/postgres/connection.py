@@ -173,7 +173,10 @@ class Servers:
 
     def _begun(self, timeout_ms: int) -> Session:
         """Return a session in a transaction; one that the server has closed meanwhile is replaced."""
-        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms}"
+        begin = (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms};"
+            " SET LOCAL context_engine.classes = '*'"
+        )
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None

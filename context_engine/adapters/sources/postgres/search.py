@@ -21,6 +21,7 @@ from context_engine.adapters.sources.postgres.attributes import (
 from context_engine.adapters.sources.postgres.bm25 import best_rows
 from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosines, nearest
+from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.index_text import names_in
@@ -85,8 +86,10 @@ class SnapshotView(NamedTuple):
 
     @classmethod
     def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> SnapshotView:
-        """Return the view of a caller; None admits everything."""
-        return cls(session, state, [held.key for held in state.readable(access)])
+        """Return the view of a caller, beyond which the session sees nothing (`row_security`); None: everything."""
+        keys = [held.key for held in state.readable(access)]
+        name_classes(session, keys)
+        return cls(session, state, keys)
 
     def collection(self, question: StoreQuestion | None) -> ScoredCollection:
         """Return the statistics of the readable texts for the terms of a question."""

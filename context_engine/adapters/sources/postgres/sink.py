@@ -20,6 +20,7 @@ from context_engine.adapters.sources.postgres.attributes import (
     tsvector,
 )
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
+from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import VectorWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
@@ -53,8 +54,10 @@ class PostgresSink:
         embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
         place: where the documents of each source belong.
         repair: write every document again, and make vectors of another model anew.
+        search_role: a role that may search the tables, within the classes that it names (`row_security`).
 
     Raises:
+        ConfigError: there is no such role, or it would see everything.
         StoreLocked: another writer is at work.
         StoreVersionMismatch: the tables are of a later version, or the vectors of another model.
         SourceError: the server failed.
@@ -68,8 +71,10 @@ class PostgresSink:
         embedder: Embedder | None,
         place: Place,
         repair: bool = False,
+        search_role: str | None = None,
     ) -> None:
         self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._search_role = search_role
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
@@ -164,6 +169,8 @@ class PostgresSink:
                 "UPDATE classes SET generation = generation + 1 WHERE class_key = ANY(%s)", (list(self._touched),)
             )
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
+            if self._search_role is not None:
+                guard(self._session, self._search_role)
             self._session.execute("COMMIT")
             bm25.rebuild(self._session)
             self._touched.clear()

@@ -11,8 +11,9 @@ from typing import Final
 
 from context_engine.adapters.sources.postgres import calibrations
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
 from context_engine.adapters.sources.postgres.probe import probe
+from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import (
     SnapshotView,
@@ -312,7 +313,7 @@ class PostgresStore:
         if known is None or known[0] != generation:
             if len(self._placed) >= _MOST_REMEMBERED:
                 self._placed = {}
-            known = self._placed[name] = (generation, _is_placed(view.session, source_id, place))
+            known = self._placed[name] = (generation, _is_placed(view, source_id, place))
         if not known[1]:
             raise RepartitionRequired(
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
@@ -320,12 +321,15 @@ class PostgresStore:
             )
 
 
-def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:
-    rows = session.execute(
+def _is_placed(view: SnapshotView, source_id: str, place: SourcePlace) -> bool:
+    """Return whether every document of a source, readable or not, is in the class of its place."""
+    name_classes(view.session, None)
+    rows = view.session.execute(
         "SELECT DISTINCT claimed, rules, classification FROM documents JOIN sources USING (source_key)"
         " JOIN classes USING (class_key) WHERE source_id = %s",
         (source_id,),
-    )
+    ).fetchall()
+    name_classes(view.session, view.classes)
     return all(
         place.holds(Classification(claimed) if claimed else None)
         == AccessClass(rules, Classification(classification) if classification else None)
