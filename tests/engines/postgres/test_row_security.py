@@ -39,9 +39,7 @@ def rules_of(name: str) -> str:
 
 def searching(store: Store) -> Any:
     """Return a session of the role."""
-    session = psycopg.connect(
-        f"{store.dsn.split('@')[0].rsplit('/', 1)[0]}/{ROLE}:{PASSWORD}@{store.dsn.split('@')[1]}"
-    )
+    session = psycopg.connect(f"postgresql://{ROLE}:{PASSWORD}@{store.dsn.partition('@')[2]}")
     session.execute(f"SET search_path = {store.schema}")
     return session
 
