@@ -93,8 +93,6 @@ def test_a_word_of_a_removed_text_is_not_suggested(store: Any) -> None:
     with store.sink() as sink:
         sink.delete("notes", "old", "")
     assert asked(store.source(), "haircutss").unknown_words == (UnknownWord("haircutss", "haircut"),)
-    with store.source().store._servers.reading(5.0) as session:
-        assert session.execute("SELECT count(*) FROM terms WHERE term = '~haircuts'").fetchone() == (0,)
 
 
 def test_a_hidden_text_suggests_no_word(store: Any) -> None:

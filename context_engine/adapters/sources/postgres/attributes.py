@@ -163,11 +163,11 @@ def parts_of(stored: StoredTerms, defined: Iterable[str]) -> str:
     return "\n".join(map(" ".join, (stored.body, sorted(stored.title), rest, defined)))
 
 
-def read_row(rid: int, source_key: int, section: int, doc_key: int, parts: str) -> FoundRow:
+def read_row(rid: int, source_key: int, doc_key: int, section: int, parts: str) -> FoundRow:
     """Return a row of `words`."""
     body, title, rest, defined = (line.split() for line in parts.split("\n"))
     return FoundRow(
-        rid, source_key, section, body, frozenset((*title, *rest)), frozenset(title), frozenset(defined), doc_key
+        rid, source_key, doc_key, section, body, frozenset((*title, *rest)), frozenset(title), frozenset(defined)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, LiteralString, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -213,3 +213,10 @@ def one_row(session: Session, query: LiteralString | sql.Composed, values: Seque
     """Return the row of a query that has exactly one."""
     (row,) = session.execute(query, values)
     return tuple(row)
+
+
+def copy_rows(session: Session, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows into a table."""
+    with session.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy:
+        for row in rows:
+            copy.write_row(row)

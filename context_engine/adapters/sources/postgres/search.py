@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -146,18 +146,18 @@ def where(sources: Sequence[ScopedRows]) -> Condition:
 
 _BEST: Final = """
 SELECT rid FROM (
-    SELECT rid, row_number() OVER (PARTITION BY {each} ORDER BY sum(score) DESC, rid) AS place
+    SELECT rid, row_number() OVER (PARTITION BY part ORDER BY sum(score) DESC, rid) AS place
     FROM unnest(%(lexemes)s::tsquery[], %(scores)s::bigint[]) AS wanted (lexeme, score)
     CROSS JOIN LATERAL (
-        SELECT rid, source_key FROM words WHERE class_key = ANY({classes}) AND terms @@ lexeme AND {condition}
+        SELECT rid, {each} AS part FROM words WHERE class_key = ANY({classes}) AND terms @@ lexeme AND {condition}
     ) AS holding
-    GROUP BY rid, source_key
+    GROUP BY rid, part
 ) AS ranked WHERE place <= %(pool)s
 """
-_ROWS: Final = (
-    "SELECT rid, source_key, section, doc_key, parts FROM words"
-    " WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid"
-)
+_ROWS: Final = """
+SELECT rid, source_key, doc_key, section, parts FROM words
+WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
+"""
 _SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
 
 
@@ -193,6 +193,7 @@ class StoreSearch:
         self._look_ups = [] if question is None else look_ups(question, self.collection, options)
         self._scorer = None if question is None else Scorer(question, self.collection, self._options)
         self._vector = None if vector is None else VectorQuery.of(view.session, vector)
+        self._codes = [] if question is None or vector is None else self._codes_of(question)
         self._by_text = f"postgres:{view.state.base_id}"
         self._by_vector = str(view.state.model_id)
 
@@ -207,27 +208,36 @@ class StoreSearch:
         if self._vector is None:
             scores = {} if self._scorer is None else self._scorer.scores(rows)
             return {key: self._text_ranking(own, scores, pool) for key, own in found.items()}
-        best, codes = self._evidence(), self._codes()
-        return {
-            source.key: self._merged(source, self._vector, found[source.key], best, codes, pool) for source in sources
-        }
+        best = self._evidence()
+        return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
+
+    def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
+        """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
+        rows = self._rows(list(rids), condition=where([source]))
+        text = dict.fromkeys([row.rid for row in rows], 0.0) if self._scorer is None else self._scorer.scores(rows)
+        if self._vector is None:
+            return self._text_ranking(rows, text, len(rids) + 1)
+        return self._fused(source, self._vector, rows, text, self._evidence(), more=False)
+
+    def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
+        """Return the rows of each of some documents that hold words of the question, best first."""
+        if self._scorer is None:
+            return {}
+        inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
+        rows = self._rows(self._by_lexemes(self._view.classes, inside, sql.Identifier("doc_key"), _LEAST_POOL))
+        scores = self._scorer.scores(rows)
+        return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
 
     def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
         own = self._boosted({row.rid: text[row.rid] for row in rows}, rows)
         return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
 
     def _merged(
-        self,
-        source: ScopedRows,
-        vector: VectorQuery,
-        by_text: Sequence[FoundRow],
-        best: StoreEvidence,
-        codes: Sequence[str],
-        pool: int,
+        self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
     ) -> Ranking:
         """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
-        view, options, kind = self._view, self._options, kind_of(self._options)
-        limit = max(options.depth, pool // _POOL_SHARE)
+        view = self._view
+        limit = max(self._options.depth, pool // _POOL_SHARE)
         near = nearest(
             view.session,
             vector,
@@ -240,11 +250,30 @@ class StoreSearch:
         rows = [*by_text, *self._rows(near, by_text)]
         text = {} if self._scorer is None else self._scorer.scores(rows)
         own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
-        cosine = cosines(view.session, vector, view.classes, list(own))
-        fused = self._boosted(merged(own, best.best, cosine, options, best.trust), rows)
-        if codes:
-            clearly = [row for row in rows if own.get(row.rid, 0.0) >= CLEARLY * best.best]
-            fused = lifted(fused, {row.rid for row in clearly if row.holds(codes)}, kind)
+        more = len(near) >= limit or len(by_text) >= pool
+        return self._fused(source, vector, [row for row in rows if row.rid in own], own, best, more=more)
+
+    def _fused(
+        self,
+        source: ScopedRows,
+        vector: VectorQuery,
+        rows: Sequence[FoundRow],
+        own: Mapping[int, float],
+        best: StoreEvidence,
+        *,
+        more: bool,
+    ) -> Ranking:
+        """Rank rows by both of their scores.
+
+        Args:
+            own: the text score of each row.
+        """
+        kind = kind_of(self._options)
+        cosine = cosines(self._view.session, vector, self._view.classes, list(own))
+        fused = self._boosted(merged(own, best.best, cosine, self._options, best.trust), rows)
+        if self._codes:
+            clearly = [row for row in rows if own[row.rid] >= CLEARLY * best.best]
+            fused = lifted(fused, {row.rid for row in clearly if row.holds(self._codes)}, kind)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
         scorer = f"{self._by_text}:{self._by_vector}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
@@ -253,7 +282,7 @@ class StoreSearch:
             dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
             return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
 
-        return Ranking(ranked(fused), scores, len(near) >= limit or len(by_text) >= pool)
+        return Ranking(ranked(fused), scores, more)
 
     def _boosted(self, scores: Mapping[int, float], rows: Sequence[FoundRow]) -> Mapping[int, float]:
         """Add the boosts for titles that contain the question's words, and for rows that define its terms."""
@@ -264,13 +293,11 @@ class StoreSearch:
         defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
         return boosted(scores, self._scorer.title_shares(rows), defines, options)
 
-    def _codes(self) -> Sequence[str]:
+    def _codes_of(self, question: StoreQuestion) -> list[str]:
         """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
-        codes = [] if self._question is None else code_words(self._question.own)
-        if not codes:
-            return ()
-        (some,) = one_row(self._view.session, _SOME, (self._view.classes, holding_all(codes)))
-        return codes if some else ()
+        codes = code_words(question.own)
+        values = (self._view.classes, holding_all(codes))
+        return codes if codes and one_row(self._view.session, _SOME, values)[0] else []
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
@@ -298,17 +325,20 @@ class StoreSearch:
 
     def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
         """Return the rows with the highest sum of the scores of the lexemes they hold."""
-        if not keys:
+        if not keys or not self._look_ups:
             return []
         query = sql.SQL(_BEST).format(classes=sql.Literal(sorted(keys)), condition=condition, each=each)
         scores = [round(_PRECISION * look_up.score) for look_up in self._look_ups]
         values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
         return [rid for (rid,) in self._view.session.execute(query, values)]
 
-    def _rows(self, rids: Sequence[int], but_for: Sequence[FoundRow] = ()) -> list[FoundRow]:
+    def _rows(
+        self, rids: Sequence[int], but_for: Sequence[FoundRow] = (), condition: Condition = TRUE
+    ) -> list[FoundRow]:
         known = {row.rid for row in but_for}
         wanted = [rid for rid in rids if rid not in known]
-        rows = self._view.session.execute(_ROWS, (self._view.classes, wanted)) if wanted else ()
+        query = sql.SQL(_ROWS).format(condition=condition)
+        rows = self._view.session.execute(query, (self._view.classes, wanted)) if wanted else ()
         return [read_row(*row) for row in rows]
 
 

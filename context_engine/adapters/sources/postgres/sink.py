@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
@@ -19,7 +19,7 @@ from context_engine.adapters.sources.postgres.attributes import (
     read_row,
     tsvector,
 )
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, failures, one_row
 from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import VectorWriter
@@ -38,12 +38,19 @@ _CLEAN: Final = (
 )
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
 _COUNTED: Final = "parts, tsvector_to_array(terms)"
+_SCRUB: Final = (
+    "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
+    """DELETE FROM attributes WHERE number IN (
+        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
+    "VACUUM documents, chunks, words, terms, attributes",
+)
+"""Remove the words and field values that only deleted documents had."""
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
 
 class PostgresSink:
-    """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
     again if they were analysed by another version.
@@ -179,6 +186,22 @@ class PostgresSink:
                 self._vectors.index()
                 self._written = 0
 
+    def scrub(self) -> str:
+        """Commit, and remove the terms and field values that no chunk has any more.
+
+        Raises:
+            EmbedderError, SourceError: as `commit`.
+        """
+        self.commit()
+        with failures():
+            for statement in _SCRUB:
+                self._session.execute(statement)
+            self._attributes = Attributes(self._session)
+        return (
+            f"freed pages of schema {self._address.schema!r} may hold copies until they are reused ('VACUUM FULL' "
+            "rewrites them at once), WAL archives, replicas and backups until they are recycled"
+        )
+
     def close(self) -> None:
         """Release the store without committing; may be called twice."""
         self._session.close()
@@ -275,7 +298,7 @@ class PostgresSink:
         rids = [int(number) for (number,) in numbers]
         columns = "rid, doc_key, source_key, chunk_id, content, fields, digest"
         values = ((rid, doc_key, source_key, *row) for rid, row in zip(rids, rows, strict=True))
-        self._copy("chunks", columns, values)
+        copy_rows(self._session, "chunks", columns, values)
         self._written += len(rids)
         return rids
 
@@ -298,20 +321,12 @@ class PostgresSink:
                 (key, rid, doc_key, source_key, rids[text.first], chunk.effective_from, chunk.effective_to,
                  attributes, parts, tsvector(lexemes))
             )  # fmt: skip
-        self._copy("words", columns, values)
+        copy_rows(self._session, "words", columns, values)
 
     def _count(self, key: int, parts: str, lexemes: Sequence[str], *, sign: int) -> None:
         row = read_row(0, 0, 0, 0, parts)
         written = [lexeme for lexeme in lexemes if lexeme.startswith(WRITTEN)]
         self._counts.add(key, row.body, row.head, sign, written)
-
-    def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-        with (
-            self._session.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy,
-        ):
-            for row in rows:
-                copy.write_row(row)
 
     def _write_counts(self) -> None:
         """Add what has changed since the last commit to `terms` and to the sizes of classes."""
@@ -327,10 +342,6 @@ class PostgresSink:
                 " ON CONFLICT (class_key, term) DO UPDATE SET texts = terms.texts + excluded.texts,"
                 " heads = terms.heads + excluded.heads",
                 (key, changed, [counts.texts[term] for term in changed], [counts.heads[term] for term in changed]),
-            )
-            self._session.execute(
-                "DELETE FROM terms WHERE class_key = %s AND term = ANY(%s) AND texts <= 0 AND heads <= 0",
-                (key, changed),
             )
         self._counts = TermCounts()
 

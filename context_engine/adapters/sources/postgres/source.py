@@ -18,6 +18,8 @@ from context_engine.core.models import (
     Examination,
     ExaminationRequest,
     FetchRequest,
+    Link,
+    LinkQuery,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -32,7 +34,8 @@ _MARGIN: Final = 0.9
 
 
 class PostgresSource:
-    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
+    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable`, `Fetchable` and a
+    `GraphStore`.
 
     Args:
         store: shared by all its sources.
@@ -124,6 +127,19 @@ class PostgresSource:
                 place=self._place,
                 timeout_s=_MARGIN * request.timeout_s,
             )
+
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
+
+        Raises:
+            SourceError, RepartitionRequired: as in `search`.
+        """
+        scope, within = self._scope(query.query), replace(query, query=_within(query.query))
+        with self._named():
+            try:
+                return self._store.linked(within, scope)
+            except EmbedderError:
+                return self._store.linked(within, scope, by_vector=False)
 
     def close(self) -> None:
         """Close the store's idle connections; a later search, also of its other sources, opens them again."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from context_engine.adapters.sources.postgres.connection import INGEST, Session, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Session, copy_rows, one_row
 from context_engine.adapters.sources.postgres.schema import add_partition, read_state
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.query_vectors import passages
@@ -121,13 +121,12 @@ class VectorWriter:
         keys = {int(row[0]) for row in rows}
         for key in keys:
             add_partition(self._session, "vectors", key)
-        with (
-            self._session.cursor() as cursor,
-            cursor.copy("COPY vectors (class_key, rid, doc_key, source_key, part, embedding) FROM STDIN") as copy,
-        ):
-            for row, some in zip(rows, texts, strict=True):
-                for part in range(len(some)):
-                    copy.write_row((*row[:4], part, as_vector(next(vectors))))
+        parts = (
+            (*row[:4], part, as_vector(next(vectors)))
+            for row, some in zip(rows, texts, strict=True)
+            for part in range(len(some))
+        )
+        copy_rows(self._session, "vectors", "class_key, rid, doc_key, source_key, part, embedding", parts)
         return keys
 
 

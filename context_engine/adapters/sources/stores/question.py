@@ -244,21 +244,21 @@ class FoundRow(NamedTuple):
     Attributes:
         rid: its number.
         section: the number of the first row of its section.
+        doc_key: the number of its document.
         body: the terms of its text, in order.
         head: the terms of its head.
         title: those of them in title and headings.
         defined: the terms that it defines (`index_text.defined_terms`).
-        document: the number of its document.
     """
 
     rid: int
     source_key: int
+    doc_key: int
     section: int
     body: list[str]
     head: frozenset[str]
     title: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
-    document: int = 0
 
     def holds(self, words: Sequence[str]) -> bool:
         """Return whether text and head hold every one of some words."""
@@ -306,7 +306,7 @@ class Scorer:
     def scores(self, rows: Sequence[FoundRow]) -> dict[int, float]:
         """Return the score of each row; siblings in its section and neighbours among the rows add to it."""
         alone = {row.rid: covered(*self._score(row)) for row in rows}
-        section, document = {row.rid: row.section for row in rows}, {row.rid: row.document for row in rows}
+        section, document = {row.rid: row.section for row in rows}, {row.rid: row.doc_key for row in rows}
         return smoothed(alone, section, document, self._options)
 
     def title_shares(self, rows: Iterable[FoundRow]) -> dict[int, float]:
