@@ -78,6 +78,12 @@ class TestSourceWithVectors(TestSource):
         self.bank = vector_store
 
 
+class TestSourceByBM25(TestSource):
+    @pytest.fixture(autouse=True)
+    def of_store(self, ranking_store: Any) -> None:
+        self.bank = ranking_store
+
+
 class TestSinkWithVectors(TestSink):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:

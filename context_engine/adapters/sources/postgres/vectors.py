@@ -165,7 +165,7 @@ class VectorWriter:
         vectors = iter(embedder.embed_documents([text for some in texts for text in some]))
         keys = {int(row[0]) for row in rows}
         for key in keys:
-            self._add_partition(key)
+            add_partition(self._session, "vectors", key)
         self._copy(
             (DocumentRow(row[0], row[2], row[3]), row[1], part, next(vectors))
             for row, some in zip(rows, texts, strict=True)
