@@ -24,7 +24,7 @@ WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
 
 _MIGRATIONS: Final = files(__package__).joinpath("migrations")
 """One file of statements for each version, by its number."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Tables of an older version can be searched too; the next writer brings them up to date."""
 
 
