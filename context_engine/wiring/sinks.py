@@ -165,12 +165,12 @@ def remove_documents(specs: Sequence[SourceSpec], sink: Sink, *, dry_run: bool) 
     Returns:
         The number of documents of each source, and where copies stay (`ScrubbingSink.scrub`).
     """
-    held = {spec.id: sink.documents(spec.id) for spec in specs}
-    counts = {source_id: len(documents) for source_id, documents in held.items()}
+    documents = {spec.id: list(sink.documents(spec.id)) for spec in specs}
+    counts = {source_id: len(keys) for source_id, keys in documents.items()}
     if dry_run:
         return counts, ""
-    for source_id, documents in held.items():
-        for key in list(documents):
+    for source_id, keys in documents.items():
+        for key in keys:
             sink.delete(source_id, *key)
     sink.commit()
     return counts, sink.scrub() if isinstance(sink, ScrubbingSink) else ""

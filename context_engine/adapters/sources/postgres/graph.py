@@ -36,8 +36,8 @@ CROSS JOIN LATERAL (
 ) AS headed JOIN documents USING (doc_key) JOIN chunks ON rid = first
 ORDER BY documents.doc_key
 """
-_SECTIONS: Final = (  # JSON with an escaped NUL is no JSON to the server
-    "SELECT doc_key, rid, CASE WHEN strpos(fields, '\\u0000') = 0 THEN fields::json ->> 'section' END FROM chunks"
+_SECTIONS: Final = (  # to the server, JSON with an escaped NUL is no JSON
+    "SELECT doc_key, rid, replace(fields, '\\u0000', '\\u0020')::json ->> 'section' FROM chunks"
     " WHERE doc_key = ANY(%s) ORDER BY rid"
 )
 _BESIDE: Final = (
