@@ -33,7 +33,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import AccessProvable, Calibratable, Copyable, CopySink, Listable, Sink, Source
 from context_engine.core.ranking.scope import SIGNAL_VERSION
-from context_engine.errors import StoreError
+from context_engine.errors import StoreError, StoreVersionMismatch
 
 OPEN_SOURCE: Final = "open_rules"
 CLOSED_SOURCE: Final = "board_papers"
@@ -312,6 +312,22 @@ class CopyableContract(StoreContract):
                 sink.put_stored(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
                 sink.commit()
             assert self._content_of(data_dir, "custody-1") == ("2", ["The custody is reviewed by the board."])
+
+    def test_vectors_of_another_model_or_dimension_are_refused(self) -> None:
+        with self.folder() as data_dir, self.opened(data_dir) as store, self.open_sink(data_dir) as sink:
+            assert isinstance(sink, CopySink)
+            (document,) = store.stored_documents(OPEN_SOURCE, [("custody-1", "")])
+            if not any(document.vectors):
+                raise SkipTest("stores no vectors")
+            dimension = len(document.vectors[0][0])
+            assert sink.accept_vectors(document.model_id, dimension)
+            for model in (("another-model", dimension), (document.model_id, dimension + 1)):
+                try:
+                    sink.accept_vectors(*model)
+                except StoreVersionMismatch as error:
+                    assert repr(model[0]) in str(error) and str(model[1]) in str(error)
+                    continue
+                raise AssertionError(f"vectors of {model} do not compare with those of the store")
 
     def test_calibrations_are_kept(self) -> None:
         with self.folder() as data_dir, TemporaryDirectory() as copy:

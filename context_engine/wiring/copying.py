@@ -64,8 +64,10 @@ class DomainCopy(NamedTuple):
         return not any(source.differences for source in self.sources)
 
     def to_dict(self) -> Mapping[str, Any]:
-        """Return all fields, ready for JSON."""
-        return {**self._asdict(), "sources": [source.to_dict() for source in self.sources], "same": self.same}
+        """Return all fields, ready for JSON; `same` is None in a dry run, which compares nothing."""
+        compared = all(source.digest for source in self.sources)
+        sources = [source.to_dict() for source in self.sources]
+        return {**self._asdict(), "sources": sources, "same": self.same if compared else None}
 
 
 class CopiedSource(NamedTuple):
