@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.postgres import connection
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import AccessRule, AccessScope, Chunk, ExaminationRequest, SourceQuery, UnknownWord
 from context_engine.errors import SourceUnavailable
@@ -142,6 +144,25 @@ def test_a_changed_class_is_searched_without_its_index_until_that_is_built_anew(
     source = ranking_store.source()
     assert source.examine(ExaminationRequest(domain="NPA")).search_method == "tsvector"
     assert ids(asked(source, "haircut").chunks) == ["notice-1"]
+
+
+def test_a_long_transaction_of_another_session_delays_the_index_only(
+    ranking_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ranking_store.sink() as sink:
+        sink.put("notes", "first", "", "1", [Chunk(content="The first text.")])
+    monkeypatch.setattr(connection, "_WRITES", "SET lock_timeout = '100ms';")
+    source = ranking_store.source()
+    with psycopg.connect(ranking_store.dsn) as backup:
+        backup.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        backup.execute(f"SELECT count(*) FROM {ranking_store.schema}.words")
+        with ranking_store.sink() as sink:
+            fill(sink)
+        assert ids(asked(source, "haircut").chunks) == ["notice-1"]
+        assert source.examine(ExaminationRequest(domain="NPA")).search_method == "tsvector"
+    with ranking_store.sink():
+        pass
+    assert source.examine(ExaminationRequest(domain="NPA")).search_method == "BM25 (pg_textsearch)"
 
 
 @pytest.mark.wording

@@ -7,15 +7,18 @@ the best rows of an index to which rows had been added, and none of one just bui
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from psycopg import sql
+from psycopg.errors import LockNotAvailable
 
 from context_engine.adapters.sources.postgres.attributes import Condition
 from context_engine.adapters.sources.postgres.connection import Session
 from context_engine.core.ranking.lexical import K1, B
 
+_log = logging.getLogger(__name__)
 EXTENSION: Final = "pg_textsearch"
 _OUTDATED: Final = (
     "SELECT class_key, generation FROM classes WHERE ranked IS DISTINCT FROM generation"
@@ -32,12 +35,20 @@ _BEST: Final = (
 
 
 def rebuild(session: Session) -> None:
-    """Build the index of every class that has changed since its own was built; outside a transaction."""
-    for key, generation in session.execute(_OUTDATED, (EXTENSION,)).fetchall():
+    """Build the index of every class that has changed since its own was built; outside a transaction.
+
+    A long transaction of another session, as that of a backup, prevents it. The next commit then tries again.
+    """
+    outdated = session.execute(_OUTDATED, (EXTENSION,)).fetchall()
+    for key, generation in outdated:
         table, index = sql.Identifier(f"words_{key}"), sql.Identifier(_name(key))
         session.execute("SET statement_timeout = 0")
-        session.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(index))
-        session.execute(sql.SQL(_BUILD).format(index=index, table=table, k1=sql.Literal(K1), b=sql.Literal(B)))
+        try:
+            session.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(index))
+            session.execute(sql.SQL(_BUILD).format(index=index, table=table, k1=sql.Literal(K1), b=sql.Literal(B)))
+        except LockNotAvailable:
+            _log.warning("a long transaction of another session prevents the BM25 indexes: 'ingest' tries again")
+            return
         session.execute("UPDATE classes SET ranked = %s WHERE class_key = %s", (generation, key))
 
 
