@@ -3,9 +3,9 @@
     python tests/benchmarks/bench_postgres.py BENCH_DIR [--vectors FOLDER] [--queries N] [--adapter]
 
 BENCH_DIR holds corpus.jsonl, queries.jsonl and qrels.tsv as for bench_quality.py, FOLDER the vectors of both. A server
-is started in a temporary folder, with pgvector if vectors are given. With vectors the search by an index is measured
-too, with its recall against the exact search; with --adapter both again under an adapter that is learnt from all other
-questions than the first N.
+is started in a temporary folder, with pgvector if vectors are given, and with pg_textsearch where that is, which then
+finds texts by BM25 in a second database. With vectors the search by an index is measured too, with its recall against
+the exact search; with --adapter both again under an adapter that is learnt from all other questions than the first N.
 """
 
 from __future__ import annotations
@@ -57,50 +57,62 @@ def main() -> None:
     documents: dict[str, list[Chunk]] = defaultdict(list)
     for place, row in enumerate(corpus):
         documents[row["doc"]].append(chunk(row, place))
-    found = programs_with("vector") if embedder else programs()
-    with tempfile.TemporaryDirectory() as folder, PostgresqlServer(folder=found) as server:
-        compare(Path(folder), Store(server.dsn("postgres"), embedder), embedder, documents, judged, taught)
+    ranking = programs_with("pg_textsearch")
+    found = ranking or (programs_with("vector") if embedder else programs())
+    library = "pg_textsearch" if ranking else ""
+    with tempfile.TemporaryDirectory() as folder, PostgresqlServer(folder=found, libraries=library) as server:
+        stores = {"postgres": Store(server.dsn("postgres"), embedder)}
+        if ranking:
+            by_rank = server.new_database()
+            server.execute("CREATE EXTENSION pg_textsearch", by_rank)
+            stores["postgres, BM25"] = Store(by_rank, embedder)
+        compare(Path(folder), stores, embedder, documents, judged, taught)
 
 
 def compare(
     folder: Path,
-    store: Any,
+    stores: Mapping[str, Store],
     embedder: Embedder | None,
     documents: Mapping[str, Sequence[Chunk]],
     judged: Judged,
     taught: Judged,
 ) -> None:
-    """Print the quality and the time of both, and of the index for vectors."""
+    """Print the quality and the time of all, and of the index for vectors."""
     with LocalBase.open(folder, create=True, embedder=embedder) as base:
         with base.writer() as writer:
             fill("embedded base", writer, documents)
-        with store.sink() as writer:
-            fill("postgres", writer, documents)
-        source = store.source()
+        for name, store in stores.items():
+            with store.sink() as writer:
+                fill(name, writer, documents)
 
         def embedded(question: str) -> list[str]:
             return [found.chunk_id for found in base.search(question, source_id="notes", top_k=40)]
 
-        def postgres(question: str) -> list[str]:
-            answer = source.search(SourceQuery(text=question, domain="NPA", top_k=40, timeout_s=60.0))
-            return [found.chunk_id for found in answer.chunks]
-
-        measure({"embedded base": embedded, "postgres": postgres}, judged)
+        sources = {name: store.source() for name, store in stores.items()}
+        measure({"embedded base": embedded} | {name: asking(source) for name, source in sources.items()}, judged)
         if embedder is None:
             return
         if taught:
             held = base.held_vectors(["notes"])
             adapter = learnt(held, embedder, taught)
-            for of, domain in ((base, ""), (source.store, "NPA")):
+            for of, domain in ((base, ""), (sources["postgres"].store, "NPA")):
                 origin = of.held_vectors(["notes"]).origin
                 of.use_adapter(domain, of.keep_adapter(domain, adapter, {}, origin).adapter_id)
-            measure({"embedded base, adapter": embedded, "postgres, adapter": postgres}, judged)
+            measure({"embedded base, adapter": embedded, "postgres, adapter": asking(sources["postgres"])}, judged)
         nearest.APPROXIMATE_FROM = vectors.APPROXIMATE_FROM = 1
         sink._ANALYSE_FROM = 0
-        with store.sink() as writer:
+        with stores["postgres"].sink() as writer:
             pass
-        measure({"embedded base": embedded, "postgres, by an index": postgres}, judged)
-        print(f"recall of the index: {source.store.watch.recall(range(100))}")
+        measure({"embedded base": embedded, "postgres, by an index": asking(sources["postgres"])}, judged)
+        print(f"recall of the index: {sources['postgres'].store.watch.recall(range(100))}")
+
+
+def asking(source: Any) -> Ask:
+    def ask(question: str) -> list[str]:
+        answer = source.search(SourceQuery(text=question, domain="NPA", top_k=40, timeout_s=60.0))
+        return [found.chunk_id for found in answer.chunks]
+
+    return ask
 
 
 def learnt(held: HeldVectors, embedder: Embedder, taught: Judged) -> DomainAdapter:

@@ -15,6 +15,7 @@ from context_engine.testing import (
     AccessContract,
     AccessProvableContract,
     CalibratableContract,
+    CopyableContract,
     GraphStoreContract,
     SinkContract,
     SourceContract,
@@ -77,13 +78,19 @@ class TestSourceWithVectors(TestSource):
         self.bank = vector_store
 
 
+class TestSourceByBM25(TestSource):
+    @pytest.fixture(autouse=True)
+    def of_store(self, ranking_store: Any) -> None:
+        self.bank = ranking_store
+
+
 class TestSinkWithVectors(TestSink):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store
 
 
-class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, GraphStoreContract):
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, CopyableContract, GraphStoreContract):
     """Every folder of the contracts is a schema of its own, or says which schema is a copy."""
 
     def make_store(self, data_dir: Any) -> Any:

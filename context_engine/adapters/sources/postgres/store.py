@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.postgres import calibrations, copies
+from context_engine.adapters.sources.postgres import calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
-from context_engine.adapters.sources.postgres.attributes import fields_of, storable
+from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, one_row
 from context_engine.adapters.sources.postgres.probe import probe
+from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import (
     SnapshotView,
@@ -22,11 +24,13 @@ from context_engine.adapters.sources.postgres.search import (
     best_chunks,
     scoped,
     statistics_of,
+    where,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import links
+from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -37,6 +41,7 @@ from context_engine.core.models import (
     AccessClass,
     AccessScope,
     Chunk,
+    ClassCalibration,
     Classification,
     Examination,
     Link,
@@ -46,8 +51,10 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    StoredDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
 
 if TYPE_CHECKING:
@@ -123,16 +130,20 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
                 embedding = by_adapter if search.scorer_id else None
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
+            by_key = {source.key: source for source in sources}
 
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
+                own = [] if key is None else chunks[key]
+                words = SourceWords(view.session, view.classes, NOTHING if key is None else where([by_key[key]]))
                 return SourceAnswer(
-                    chunks=[] if key is None else chunks[key],
+                    chunks=own,
                     notes=(*(self._note(code, scope, view) for code in notes), *_unusable(unusable, scope)),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
+                    unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
                     embedding=embedding,
                 )
@@ -155,8 +166,9 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
             key = self._source_keys(view, [scope]).get(scope.source_id)
             if key is None or (question is None and (vector is None or view.state.model_id is None)):
                 return []
-            search, _ = self._search(view, question, vector, asked.domain)
-            graph = StoreGraph(view, search, scoped(view, scope, key))
+            graph = StoreGraph(
+                view, scoped(view, scope, key), lambda: self._search(view, question, vector, asked.domain)[0]
+            )
             return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
 
     def _search(
@@ -227,6 +239,22 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
                 if not rows:
                     return
                 last = rows[-1][0]
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            read_state(session)
+            return whole_documents.document_hashes(session, source_id)
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            yield from whole_documents.stored_documents(session, source_id, keys)
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            return whole_documents.class_calibrations(session, domain)
 
     def fetch(
         self,
@@ -332,7 +360,7 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         if known is None or known[0] != generation:
             if len(self._placed) >= _MOST_REMEMBERED:
                 self._placed = {}
-            known = self._placed[name] = (generation, _is_placed(view.session, source_id, place))
+            known = self._placed[name] = (generation, _is_placed(view, source_id, place))
         if not known[1]:
             raise RepartitionRequired(
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
@@ -346,12 +374,15 @@ def _unusable(adapter_id: str, scope: Scope) -> tuple[Notice, ...]:
     return (Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, adapter_id, detail),) if adapter_id else ()
 
 
-def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:
-    rows = session.execute(
+def _is_placed(view: SnapshotView, source_id: str, place: SourcePlace) -> bool:
+    """Return whether every document of a source, readable or not, is in the class of its place."""
+    name_classes(view.session, None)
+    rows = view.session.execute(
         "SELECT DISTINCT claimed, rules, classification FROM documents JOIN sources USING (source_key)"
         " JOIN classes USING (class_key) WHERE source_id = %s",
         (source_id,),
-    )
+    ).fetchall()
+    name_classes(view.session, view.classes)
     return all(
         place.holds(Classification(claimed) if claimed else None)
         == AccessClass(rules, Classification(classification) if classification else None)
