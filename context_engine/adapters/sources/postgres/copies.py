@@ -31,10 +31,11 @@ _MARK: Final = "_copy_"
 _MOST_NAME: Final = 40
 """Characters of the schema's name in that of a copy; a name in PostgreSQL has 63 at most."""
 _TABLES: Final = (
-    "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')"
-    " AND NOT relispartition ORDER BY oid"
+    "SELECT relname, array_agg(attname ORDER BY attnum) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+    " WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND attnum > 0"
+    " AND NOT attisdropped AND attgenerated = '' GROUP BY pg_class.oid, relname ORDER BY pg_class.oid"
 )
-"""The oldest first: a table refers to older ones only."""
+"""Each table with its columns, the oldest first: a table refers to older ones only."""
 _NUMBERED: Final = (
     "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s AND is_identity = 'YES'"
 )
@@ -124,9 +125,11 @@ def _copy(session: Session, schema: str, target: str) -> None:
         for table in ("words", *(["vectors"] if vector_type else [])):
             add_partition(session, table, key)
     session.execute("DELETE FROM state")
-    copy = sql.SQL("INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {of}")
-    for (table,) in session.execute(_TABLES, (target,)).fetchall():
-        session.execute(copy.format(table=sql.Identifier(table), of=sql.Identifier(schema, table)))
+    copy = sql.SQL("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {of}")
+    for table, names in session.execute(_TABLES, (target,)).fetchall():
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
+        of = sql.Identifier(schema, table)
+        session.execute(copy.format(table=sql.Identifier(table), columns=columns, of=of))
     for table, column in session.execute(_NUMBERED, (target,)).fetchall():
         _go_on(session, schema, target, table, column)
     index_vectors(session)
