@@ -217,6 +217,19 @@ class AccessProvable(Protocol):
 
 
 @runtime_checkable
+class CopiesElsewhere(Protocol):
+    """An `AccessProvable` store whose copies lie outside the data folder, in a server for one."""
+
+    def drop_copy(self, data_dir: Path) -> None:
+        """Remove the copy that was made for a data folder; nothing happens if there is none.
+
+        Raises:
+            SourceError, StoreError: it cannot be removed.
+        """
+        ...
+
+
+@runtime_checkable
 class Copyable(Protocol):
     """A store whose documents can be written to another store as they are."""
 
@@ -315,6 +328,7 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     LearntAdapters: "learnt adapters",
     Trainable: "learning of adapters",
     AccessProvable: "the access proof",
+    CopiesElsewhere: "removal of its copies",
     Rehearsable: "rehearsal of changes",
     Copyable: "copying of its documents",
     RecallWatched: "watched recall",

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs/guides/postgres.md").read_text("utf-8")
-_INSTALL, CONNECTION, SOURCES, COMMANDS, COPY = re.findall(r"^```(?:bash|yaml)\n(.*?)^```$", GUIDE, flags=re.M | re.S)
+BLOCKS = re.findall(r"^```(?:bash|yaml)\n(.*?)^```$", GUIDE, flags=re.M | re.S)
+_INSTALL, CONNECTION, SOURCES, COMMANDS, COPY, _SEARCH_ROLE, _LEARNING = BLOCKS  # test_commands.py runs the last
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import logging
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg import sql
 
@@ -17,6 +17,11 @@ from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.vector_form import other_vectors
 from context_engine.core.protocols import Embedder
 from context_engine.errors import ConfigError, StoreVersionMismatch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
@@ -142,20 +147,14 @@ class VectorWriter:
 
     def index(self) -> None:
         """Give each large class an index for approximate search, unless it has one; outside a transaction."""
-        if not self._made:
-            return
-        self._session.execute("ANALYZE vectors; SET statement_timeout = 0")
-        (kind,) = one_row(self._session, "SELECT vector_type FROM state")
-        create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
-        operators = sql.Identifier(f"{kind}_cosine_ops")
-        for key in [held.key for held in read_state(self._session).classes if held.texts >= APPROXIMATE_FROM]:
-            table = f"vectors_{key}"
-            self._session.execute(create.format(sql.Identifier(f"{table}_hnsw"), sql.Identifier(table), operators))
+        if self._made:
+            self._session.execute("ANALYZE vectors; SET statement_timeout = 0")
+            index_vectors(self._session)
 
     def _make(self, model_id: str, dimension: int) -> None:
         """Create the table for vectors of a model."""
         kind = vector_type(self._session)
-        self._session.execute(_TABLE.format(type=f"{kind}({dimension})").encode())
+        make_vectors(self._session, kind, dimension)
         self._session.execute(
             "UPDATE state SET model_id = %s, dimension = %s, vector_type = %s", (model_id, dimension, kind)
         )
@@ -166,13 +165,30 @@ class VectorWriter:
         vectors = iter(embedder.embed_documents([text for some in texts for text in some]))
         keys = {int(row[0]) for row in rows}
         for key in keys:
-            self._add_partition(key)
+            add_partition(self._session, "vectors", key)
         self._copy(
             (DocumentRow(row[0], row[2], row[3]), row[1], part, next(vectors))
             for row, some in zip(rows, texts, strict=True)
             for part in range(len(some))
         )
         return keys
+
+
+def make_vectors(session: Session, kind: str, dimension: int) -> None:
+    """Make the table for vectors of one type and length."""
+    session.execute(_TABLE.format(type=f"{kind}({dimension})").encode())
+
+
+def index_vectors(session: Session) -> None:
+    """Give each large class an index for approximate search, unless it has one; nothing if there are no vectors."""
+    (kind,) = one_row(session, "SELECT vector_type FROM state")
+    if kind is None:
+        return
+    create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
+    for key in [held.key for held in read_state(session).classes if held.texts >= APPROXIMATE_FROM]:
+        table = f"vectors_{key}"
+        names = (f"{table}_hnsw", table, f"{kind}_cosine_ops")
+        session.execute(create.format(*map(sql.Identifier, names)))
 
 
 def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
@@ -213,6 +229,25 @@ def version_of(text: str) -> tuple[int, ...]:
 def as_vector(numbers: Sequence[float]) -> str:
     """Return a vector as the server reads it."""
     return "[" + ",".join([f"{number:.7g}" for number in numbers]) + "]"
+
+
+_SENT: Final = {"halfvec": ("halfvec_send", ">f2"), "vector": ("vector_send", ">f4")}
+"""The function that gives a vector's bytes, and the form of its numbers; four bytes stand before them."""
+
+
+def sent(kind: str) -> sql.Composed:
+    """Return the expression for the bytes of a stored vector, of one type."""
+    return sql.SQL("{}(embedding)").format(sql.Identifier(_SENT[kind][0]))
+
+
+def received(data: Sequence[bytes], kind: str, dimension: int) -> Array:
+    """Return vectors from the bytes of each, float32 (vectors, dimension)."""
+    import numpy as np  # only here: a search without an adapter needs none
+
+    numbers = np.dtype(_SENT[kind][1])
+    rows = np.frombuffer(b"".join(data), np.uint8).reshape(-1, 4 + numbers.itemsize * dimension)
+    vectors: Array = np.ascontiguousarray(rows[:, 4:]).view(numbers).astype(np.float32)
+    return vectors
 
 
 _HEAD: Final = struct.Struct(">HH")
