@@ -125,6 +125,7 @@ def test_its_documents_are_copied_to_the_embedded_base_and_back(bank: Path) -> N
         (("--from", "toy", "--to", "local", "--source", "polices"), "policies"),
         (("--from", "toy", "--to", "notes"), "does not offer copying of its documents"),
         (("--from", "dify", "--to", "local", "--domain", "OPS"), "has no source with 'adapter: dify'"),
+        (("--from", "toy", "--to", "local"), "has no document of any source"),
     ],
 )
 def test_a_copy_that_cannot_be_made_says_why(args: tuple[str, ...], reason: str) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.core.models import StoredDocument
 from context_engine.core.protocols import Copyable, CopySink, Sink
-from context_engine.errors import InvalidRequest
 
 Key = tuple[str, str]
 """A document's id and version."""
@@ -49,7 +48,7 @@ class SourceCopy(NamedTuple):
         written: documents that the other store lacked, or had with another hash.
         mended: documents that it had with the same hash, and that were not the same.
         deleted: documents that only the other store had, and has no more.
-        kept: documents that only the other store has.
+        kept: documents that only the other store has; all of them if the origin has no document of the source.
         digest: SHA-256 over ids and texts of the documents compared, as the other store returns them.
         differences: documents that are not the same.
     """
@@ -73,15 +72,8 @@ class SourceCopy(NamedTuple):
 
 
 def planned(origin: Copyable, sink: Sink, source_id: str, *, delete: bool) -> SourceCopy:
-    """Return what a copy of a source would do, judged by the hashes of its documents.
-
-    Raises:
-        InvalidRequest: the origin has no document of the source.
-    """
-    plan = _Plan.of(origin, sink, source_id)
-    extra = len(plan.extra) if delete else 0
-    return SourceCopy(source_id, plan.documents, written=len(plan.missing), deleted=extra,
-                      kept=() if delete else plan.extra)  # fmt: skip
+    """Return what a copy of a source would do, judged by the hashes of its documents."""
+    return _Plan.of(origin, sink, source_id, delete=delete).report()
 
 
 class StoreCopier:
@@ -118,11 +110,11 @@ class StoreCopier:
             delete: delete documents that only the other store has.
 
         Raises:
-            InvalidRequest: the origin has no document of the source, or a document cannot be stored.
+            InvalidRequest: a document cannot be stored.
             StoreVersionMismatch: the other store has vectors of another model or dimension.
         """
-        plan = _Plan.of(self._origin, self._sink, source_id)
-        for document_id, version in plan.extra if delete else ():
+        plan = _Plan.of(self._origin, self._sink, source_id, delete=delete)
+        for document_id, version in plan.gone:
             self._sink.delete(source_id, document_id, version)
         self._write(source_id, plan.missing)
         keys = list(self._origin.document_hashes(source_id))
@@ -131,11 +123,12 @@ class StoreCopier:
         if wrong:
             self._write(source_id, wrong)
             compared = self._compared(source_id, keys)
-        return compared._replace(
-            written=len(plan.missing),
-            mended=len(set(wrong) - {difference[:2] for difference in compared.differences}),
-            deleted=len(plan.extra) if delete else 0,
-            kept=() if delete else plan.extra,
+        return plan.report()._replace(
+            chunks=compared.chunks,
+            vectors=compared.vectors,
+            mended=len({*wrong} - {difference[:2] for difference in compared.differences}),
+            digest=compared.digest,
+            differences=compared.differences,
         )
 
     def _write(self, source_id: str, keys: Sequence[Key]) -> None:
@@ -180,19 +173,29 @@ class StoreCopier:
 
 
 class _Plan(NamedTuple):
-    """The documents of a source that the other store lacks, or has with another hash; and those that only it has."""
+    """The documents to write, to delete, and to keep though the origin has not got them.
 
+    Where the origin has no document of a source, nothing is deleted.
+    """
+
+    source_id: str
     documents: int
     missing: Sequence[Key]
-    extra: Sequence[Key]
+    gone: Sequence[Key]
+    kept: Sequence[Key]
 
     @classmethod
-    def of(cls, origin: Copyable, sink: Sink, source_id: str) -> _Plan:
+    def of(cls, origin: Copyable, sink: Sink, source_id: str, *, delete: bool) -> _Plan:
         wanted, held = origin.document_hashes(source_id), sink.documents(source_id)
-        if not wanted:
-            raise InvalidRequest(f"source {source_id!r}: the store to copy from has no document of it")
         missing = [key for key, content_hash in wanted.items() if held.get(key) != content_hash]
-        return cls(len(wanted), missing, sorted(held.keys() - wanted.keys()))
+        extra = sorted(held.keys() - wanted.keys())
+        return cls(source_id, len(wanted), missing, *((extra, ()) if delete and wanted else ((), extra)))
+
+    def report(self) -> SourceCopy:
+        """Return the report before anything is compared."""
+        return SourceCopy(
+            self.source_id, self.documents, written=len(self.missing), deleted=len(self.gone), kept=self.kept
+        )
 
 
 def difference_of(own: StoredDocument, other: StoredDocument | None) -> str:

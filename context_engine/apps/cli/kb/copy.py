@@ -64,8 +64,8 @@ def copy(location: ConfigLocation, domain: str | None, as_json: bool, settings: 
             continue
         with progress_bar(f"Copying {spec.domain} …") as progress:
             copied.append(copy_domain(context.setup, spec, order, data_dir=context.data_dir, progress=progress))
-    if not copied:
-        raise InvalidRequest(f"no source of any domain has 'adapter: {order.origin}' or '{order.target}'")
+    if not any(source.documents for result in copied for source in result.sources):
+        raise InvalidRequest(f"the store of adapter {order.origin!r} has no document of any source: nothing was copied")
     if as_json:
         named = {"from": order.origin, "to": order.target, "dry_run": order.dry_run}
         publish({**named, "domains": [result.to_dict() for result in copied]})

@@ -14,7 +14,6 @@ pytest.importorskip("numpy", reason="the toy store")
 from context_engine.adapters.sources.stores import copying
 from context_engine.adapters.sources.stores.copying import StoreCopier, difference_of, planned
 from context_engine.core.models import AccessClass, Chunk, SourceSpec, StoredDocument
-from context_engine.errors import InvalidRequest
 from tests.toy_store import ToySink, ToyStore
 
 SPEC = SourceSpec(id="notes", type="bank_sop")
@@ -89,11 +88,10 @@ def test_a_document_that_cannot_be_copied_is_named(tmp_path: Path, monkeypatch: 
     assert copy(origin, target).differences == [("b", "", "its chunks differ")]
 
 
-def test_an_origin_without_the_source_is_refused_so_that_nothing_is_deleted(tmp_path: Path) -> None:
+def test_nothing_is_deleted_of_a_source_that_the_origin_has_not_got(tmp_path: Path) -> None:
     origin, target = store(tmp_path, "origin"), store(tmp_path, "target", a="one")
-    with pytest.raises(InvalidRequest, match="no document"):
-        copy(origin, target, delete=True)
-    assert texts(target) == {"a": "one"}
+    report = copy(origin, target, delete=True)
+    assert (report.documents, report.deleted, report.kept) == (0, 0, [("a", "")]) and texts(target) == {"a": "one"}
 
 
 def test_a_transaction_ends_with_a_whole_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
