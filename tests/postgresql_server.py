@@ -133,6 +133,11 @@ class PostgresqlServer:
         self._server.send_signal(signal.SIGINT)
         self._server.wait(60)
 
+    def crash(self) -> None:
+        """End the server at once; the next start repeats what was committed."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait(60)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -84,11 +84,11 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
             yield DrySink(partial(stored_documents, servers))
             return
-        from context_engine.adapters.sources.postgres.sink import PostgresSink
+        from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
 
         embedder, place = _embedder(context), places(specs, context.rules_of)
         role = next((own.search_role for own in settings if own.search_role), None)
-        with PostgresSink(
+        with PostgresCopySink(
             servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair, search_role=role
         ) as sink:
             yield sink
@@ -124,8 +124,8 @@ def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
     if find_spec("psycopg") is None:
         raise MissingExtra("adapter 'postgres'", "postgres")
     from context_engine.adapters.sources.postgres.connection import Address, Servers
+    from context_engine.adapters.sources.postgres.copies import address_in
 
     settings, connection = check_postgres(spec), spec.connection or ""
-    return Servers(
-        partial(context.connection, connection), Address(connection, settings.schema_name, settings.read_from)
-    )
+    address = Address(connection, settings.schema_name, settings.read_from)
+    return Servers(partial(context.connection, connection), address_in(context.data_dir(), address))

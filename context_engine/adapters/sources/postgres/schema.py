@@ -24,7 +24,7 @@ WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
 
 _MIGRATIONS: Final = files(__package__).joinpath("migrations")
 """One file of statements for each version, by its number."""
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Tables of an older version can be searched too; the next writer brings them up to date."""
 
 
@@ -51,12 +51,16 @@ class StoreState(NamedTuple):
 
     Attributes:
         generation: number of commits.
+        moves: number of times that documents moved to another access class.
+        keeps_adapters: whether its tables can hold adapters; older ones cannot.
         model_id, dimension: of the vectors; None and 0 without any.
         classes: all access classes, oldest first.
     """
 
     base_id: str
     generation: int
+    moves: int
+    keeps_adapters: bool
     words_version: str
     model_id: str | None
     dimension: int
@@ -97,8 +101,9 @@ def read_state(session: Session) -> StoreState:
     """
     try:
         rows = session.execute(
-            "SELECT version, base_id, state.generation, words_version, model_id, coalesce(dimension, 0), class_key,"
-            " rules, classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint,"
+            "SELECT version, base_id, state.generation, coalesce((to_jsonb(state) ->> 'moves')::bigint, 0),"
+            " to_regclass('adapters') IS NOT NULL, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
+            " classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint,"
             " to_jsonb(classes) ->> 'ranked' = to_jsonb(classes) ->> 'generation'"
             " AND to_regclass('words_' || class_key || '_bm25') IS NOT NULL"
             " FROM state LEFT JOIN classes ON true ORDER BY class_key"
@@ -114,8 +119,8 @@ def read_state(session: Session) -> StoreState:
         for *_, key, rules, name, texts, words, generation, ranked in rows
         if key is not None
     )
-    _, base_id, generation, words_version, model_id, dimension, *_ = rows[0]
-    return StoreState(base_id, generation, words_version, model_id, dimension, tuple(classes))
+    _, base_id, generation, moves, keeps, words_version, model_id, dimension, *_ = rows[0]
+    return StoreState(base_id, generation, moves, keeps, words_version, model_id, dimension, tuple(classes))
 
 
 def class_key(session: Session, holds: AccessClass) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from psycopg import sql
 
@@ -52,6 +52,9 @@ from context_engine.core.models import (
     ScoreKind,
     TermStatistics,
 )
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 POOL: Final = 250
 """Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
@@ -172,9 +175,14 @@ class Ranking(NamedTuple):
 class StoreSearch:
     """One question to a view.
 
+    Attributes:
+        adapter: the argument.
+        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
+
     Args:
         question: None if it has no terms.
         vector: of the question; None: search by text only.
+        adapter: maps the vectors before they are compared; None: they are compared as they are.
         watch: the recall of approximate searches.
     """
 
@@ -185,6 +193,7 @@ class StoreSearch:
         vector: Sequence[float] | None,
         options: SearchOptions,
         watch: RecallWatch,
+        adapter: DomainAdapter | None = None,
     ) -> None:
         # No texts of whole sections are stored: in the embedded base they changed R@10 by -.000 to -.003.
         self._options = options.model_copy(update={"section_weight": 0.0})
@@ -192,10 +201,11 @@ class StoreSearch:
         self.collection = view.collection(question)
         self._look_ups = [] if question is None else look_ups(question, self.collection, options)
         self._scorer = None if question is None else Scorer(question, self.collection, self._options)
-        self._vector = None if vector is None else VectorQuery.of(view.session, vector)
+        self._vector = None if vector is None else VectorQuery.of(view.session, vector, adapter)
         self._codes = [] if question is None or vector is None else self._codes_of(question)
         self._by_text = f"postgres:{view.state.base_id}"
-        self._by_vector = str(view.state.model_id)
+        model = str(view.state.model_id) if adapter is None else adapter.scorer_id
+        self.adapter, self.scorer_id = adapter, "" if vector is None else model
 
     def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[int, Ranking]:
         """Return the ranking of each source, by its key.
@@ -275,11 +285,11 @@ class StoreSearch:
             clearly = [row for row in rows if own[row.rid] >= CLEARLY * best.best]
             fused = lifted(fused, {row.rid for row in clearly if row.holds(self._codes)}, kind)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
-        scorer = f"{self._by_text}:{self._by_vector}"
+        scorer = f"{self._by_text}:{self.scorer_id}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
 
         def scores(rid: int) -> tuple[Score, ...]:
-            dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
+            dense = (Score(ScoreKind.COSINE, cosine[rid], self.scorer_id),) if rid in cosine else ()
             return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
 
         return Ranking(ranked(fused), scores, more)

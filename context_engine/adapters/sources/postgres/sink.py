@@ -11,6 +11,7 @@ from typing import Any, Final
 from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres import bm25
+from context_engine.adapters.sources.postgres.adapters import adapter_rows
 from context_engine.adapters.sources.postgres.attributes import (
     WRITTEN,
     Attributes,
@@ -22,8 +23,8 @@ from context_engine.adapters.sources.postgres.attributes import (
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, failures, one_row
 from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
-from context_engine.adapters.sources.postgres.vectors import VectorWriter
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
+from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
 from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
@@ -81,6 +82,7 @@ class PostgresSink:
         search_role: str | None = None,
     ) -> None:
         self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._source_keys: dict[str, int] = {}
         self._search_role = search_role
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
@@ -118,25 +120,32 @@ class PostgresSink:
         if known.get((document_id, version)) == content_hash:
             return False
         with failures():
-            self._begin()
-            source_key = self._source_key(source_id)
-            rows = self._rows(source_key, document_id, version, chunks)
-            self._remove(source_key, document_id, version)
-            claimed = claimed_by(chunks)
-            key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
-            self._touched.add(key)
             moment = self._now().isoformat(timespec="seconds")
-            (doc_key,) = one_row(
-                self._session,
-                "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
-                " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
-                (source_key, key, document_id, version, content_hash, claimed or "", moment, _file_of(chunks)),
-            )
-            rids = self._copy_chunks(doc_key, source_key, rows)
-            kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-            self._copy_words(key, doc_key, source_key, rids, kept)
+            self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
         return True
+
+    def _write(
+        self, source_id: str, document: tuple[str, str], content_hash: str, chunks: Sequence[Chunk], moment: str
+    ) -> tuple[DocumentRow, list[int], set[int]]:
+        """Write or replace a document; return its row, the row of each chunk, and those that are searched."""
+        self._begin()
+        source_key = self._source_key(source_id)
+        rows = self._rows(source_key, *document, chunks)
+        if document in self._known(source_id):
+            self._remove(source_key, *document)
+        claimed = claimed_by(chunks)
+        key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+        self._touched.add(key)
+        (doc_key,) = one_row(
+            self._session,
+            "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
+            " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
+            (source_key, key, *document, content_hash, claimed or "", moment, file_of(chunks)),
+        )
+        rids = self._copy_chunks(doc_key, source_key, rows)
+        kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+        return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -182,9 +191,13 @@ class PostgresSink:
             bm25.rebuild(self._session)
             self._touched.clear()
             if self._written >= _ANALYSE_FROM:
-                self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
-                self._vectors.index()
-                self._written = 0
+                self._renew()
+
+    def _renew(self) -> None:
+        """Renew the server's statistics, and build the missing indexes of vectors."""
+        self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+        self._vectors.index()
+        self._written = 0
 
     def scrub(self) -> str:
         """Commit, and remove the terms and field values that no chunk has any more.
@@ -207,7 +220,7 @@ class PostgresSink:
         self._session.close()
 
     def report(self, written: int) -> SinkReport:
-        """Return the report of a run, which names the connection and the schema."""
+        """Return the report of a run."""
         return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
 
     def __enter__(self) -> PostgresSink:
@@ -223,7 +236,6 @@ class PostgresSink:
             self.close()
 
     def _begin(self) -> None:
-        """Begin a transaction if none is open."""
         status = self._session.info.transaction_status
         if self._session.closed or status == TransactionStatus.INERROR:
             raise StoreError(
@@ -246,12 +258,15 @@ class PostgresSink:
         return self._hashes[source_id]
 
     def _source_key(self, source_id: str) -> int:
-        self._session.execute(
-            "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
-            " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
-            {"id": source_id},
-        )
-        return int(one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))[0])
+        if source_id not in self._source_keys:
+            self._session.execute(
+                "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
+                " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
+                {"id": source_id},
+            )
+            row = one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))
+            self._source_keys[source_id] = int(row[0])
+        return self._source_keys[source_id]
 
     def _rows(self, source_key: int, document_id: str, version: str, chunks: Sequence[Chunk]) -> list[ChunkRow]:
         """Return the rows of a document, each with an id that no other document of the source has."""
@@ -304,8 +319,11 @@ class PostgresSink:
 
     def _copy_words(
         self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
-    ) -> None:
-        """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
+    ) -> set[int]:
+        """Write the words of a document's chunks, and return the rows that have them.
+
+        Bare headings are not searched, unless the document holds nothing else.
+        """
         texts = index_texts(chunks)
         whole = all(text.bare for text in texts)
         columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, parts, terms"
@@ -322,6 +340,7 @@ class PostgresSink:
                  attributes, parts, tsvector(lexemes))
             )  # fmt: skip
         copy_rows(self._session, "words", columns, values)
+        return {row[1] for row in values}
 
     def _count(self, key: int, parts: str, lexemes: Sequence[str], *, sign: int) -> None:
         row = read_row(0, 0, 0, 0, parts)
@@ -369,8 +388,15 @@ class PostgresSink:
             self._count(to, *counted, sign=1)
         self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
-        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))
+        self._forget_learnt({key, to})
         self._session.execute("UPDATE documents SET class_key = %s WHERE doc_key = ANY(%s)", (to, doc_keys))
+
+    def _forget_learnt(self, keys: set[int]) -> None:
+        """Delete what was learnt from classes that documents have left or entered."""
+        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", (list(keys),))
+        for domain, scorer in adapter_rows(self._session).forget_learnt_from(keys):
+            self._session.execute("DELETE FROM calibrations WHERE domain = %s AND scorer_id = %s", (domain, scorer))
+        self._session.execute("UPDATE state SET moves = moves + 1")
 
     def _analyse_again(self) -> None:
         """Make `words` and `terms` anew from the chunks."""
@@ -386,11 +412,6 @@ class PostgresSink:
             self._touched.add(key)
             self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
         self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
-
-
-def _file_of(chunks: Sequence[Chunk]) -> str | None:
-    file = chunks[0].metadata.get("source_file") if chunks else None
-    return file if isinstance(file, str) else None
 
 
 def _lock_number(schema: str) -> int:

@@ -1,8 +1,12 @@
--- One text holds all terms of a chunk, so that one index can find it by any of them; ingestion fills it (WORDS_VERSION).
-ALTER TABLE words DROP COLUMN IF EXISTS body, DROP COLUMN IF EXISTS head,
-    ADD COLUMN IF NOT EXISTS parts text NOT NULL DEFAULT '';
-ALTER TABLE words ALTER parts SET STORAGE EXTERNAL;
--- Words as written stand among the terms and are looked up by their first letters.
-ALTER TABLE terms ALTER term TYPE text COLLATE "C";
--- The generation of a class that its BM25 index was built for.
-ALTER TABLE classes ADD COLUMN IF NOT EXISTS ranked bigint;
+-- The adapters learnt for a domain, with their switches, and how often documents changed their access class.
+CREATE TABLE adapters (
+    domain text NOT NULL, adapter_id text NOT NULL, model_id text NOT NULL, learnt_from text NOT NULL,
+    maps bytea NOT NULL, digest bytea NOT NULL, evidence text NOT NULL, made_at text NOT NULL,
+    PRIMARY KEY (domain, adapter_id)
+);
+ALTER TABLE adapters ALTER maps SET STORAGE EXTERNAL;
+CREATE TABLE adapter_switches (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, domain text NOT NULL, learnt_from text NOT NULL,
+    adapter_id text, switched_at text NOT NULL
+);
+ALTER TABLE state ADD COLUMN moves bigint NOT NULL DEFAULT 0;
