@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local.index import IndexRow, _defined, _mean, documents
+from context_engine.adapters.sources.local.index import IndexRow, _mean, documents
+from context_engine.adapters.sources.stores.index_text import defined_terms, names_in
 from context_engine.core.models import Chunk
 
 
@@ -76,7 +77,18 @@ def test_days_are_counted_from_the_first_of_the_calendar() -> None:
     ],
 )
 def test_a_defined_term_is_one_word_of_six_at_most(names: Any, words: list[str]) -> None:
-    assert list(_defined(names)) == words
+    assert defined_terms(Chunk(content="-", metadata={"defines": names})) == words
+
+
+def test_a_question_names_every_run_of_its_words() -> None:
+    assert names_in(["market", "risk", "limit"]) == [
+        "market",
+        "risk",
+        "limit",
+        "market_risk",
+        "risk_limit",
+        "market_risk_limit",
+    ]
 
 
 @pytest.mark.parametrize(("lengths", "mean"), [([], 0), ([2, 4], 3), ([1, 2], 2), ([5], 5)])
