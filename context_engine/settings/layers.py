@@ -149,11 +149,7 @@ def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> st
     return f"{lifetime(key)}: set it in rag-pipeline.json, in {variable}{by_domain} or in the pipeline config{switch}"
 
 
-ALIASES: Final[Mapping[str, str]] = {
-    "min_relevance": "min_relevance_score",
-    "top_k": "stage2_top_k",
-    "namespaces": "sources",
-}
+ALIASES: Final = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k", "namespaces": "sources"}
 """Other names of call options and pipeline config."""
 
 _KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY", "WEBHOOK_KEY")

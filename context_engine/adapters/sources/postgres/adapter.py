@@ -80,9 +80,9 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
     servers = _servers(specs[0], context)
     try:
         if options.dry_run:
-            from context_engine.adapters.sources.postgres.store import stored_documents
+            from context_engine.adapters.sources.postgres.whole_documents import hashes_of
 
-            yield DrySink(partial(stored_documents, servers))
+            yield DrySink(partial(hashes_of, servers))
             return
         from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
 

@@ -71,6 +71,21 @@ class StoreState(NamedTuple):
         return tuple(held for held in self.classes if access is None or access.admits(held.holds))
 
 
+_CLEAN: Final = (
+    "SELECT gin_clean_pending_list(index.oid) FROM pg_class AS index JOIN pg_am ON pg_am.oid = relam"
+    " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
+)
+"""Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+
+_SCRUB: Final = (
+    "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
+    """DELETE FROM attributes WHERE number IN (
+        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
+    "VACUUM documents, chunks, words, terms, attributes",
+)
+"""Remove the words and field values that only deleted documents had."""
+
+
 def migrate(session: Session, schema: str) -> None:
     """Create the schema, or bring its tables to this version, in the caller's transaction.
 
@@ -151,3 +166,14 @@ def _too_new(version: int) -> StoreVersionMismatch:
     return StoreVersionMismatch(
         f"its tables are of version {version}, this program knows version {SCHEMA_VERSION}: update the program"
     )
+
+
+def clean_indexes(session: Session) -> None:
+    """Bring what bulk writing collected beside the indexes of words into them."""
+    session.execute(_CLEAN)
+
+
+def scrub(session: Session) -> None:
+    """Remove the words and field values that only deleted documents had; outside a transaction."""
+    for statement in _SCRUB:
+        session.execute(statement)

@@ -12,40 +12,24 @@ from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres import bm25
 from context_engine.adapters.sources.postgres.adapters import adapter_rows
-from context_engine.adapters.sources.postgres.attributes import (
-    WRITTEN,
-    Attributes,
-    lexemes_of,
-    parts_of,
-    read_row,
-    tsvector,
-)
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, failures, one_row
 from context_engine.adapters.sources.postgres.row_security import guard
-from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
+from context_engine.adapters.sources.postgres.schema import (
+    WORDS_VERSION,
+    class_key,
+    clean_indexes,
+    migrate,
+    read_state,
+    scrub,
+)
 from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
+from context_engine.adapters.sources.postgres.words import WordWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
-from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
-from context_engine.adapters.sources.stores.question import StoredTerms
-from context_engine.adapters.sources.stores.term_counts import TermCounts
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
 
-_CLEAN: Final = (
-    "SELECT gin_clean_pending_list(index.oid) FROM pg_class AS index JOIN pg_am ON pg_am.oid = relam"
-    " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
-)
-"""Bulk writing collects entries of an index beside it, where every search would read them one by one."""
-_COUNTED: Final = "parts, tsvector_to_array(terms)"
-_SCRUB: Final = (
-    "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
-    """DELETE FROM attributes WHERE number IN (
-        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
-    "VACUUM documents, chunks, words, terms, attributes",
-)
-"""Remove the words and field values that only deleted documents had."""
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
@@ -85,7 +69,6 @@ class PostgresSink:
         self._source_keys: dict[str, int] = {}
         self._search_role = search_role
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
-        self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
         with failures():
             self._session = servers.session(write=True)
@@ -102,7 +85,7 @@ class PostgresSink:
             raise StoreLocked(f"schema {schema!r} is being written to by another process: wait until it has finished")
         self._begin()
         migrate(self._session, schema)
-        self._attributes = Attributes(self._session)
+        self._words = WordWriter(self._session)
         self._vectors = VectorWriter(self._session, embedder, anew=self._repair)
         if read_state(self._session).words_version != WORDS_VERSION:
             self._analyse_again()
@@ -145,7 +128,8 @@ class PostgresSink:
         )
         rids = self._copy_chunks(doc_key, source_key, rows)
         kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-        return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
+        document_row = DocumentRow(key, doc_key, source_key)
+        return document_row, rids, self._words.write(document_row, rids, kept)
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -180,11 +164,12 @@ class PostgresSink:
         with failures():
             self._begin()
             self._touched |= self._vectors.embed()
-            self._write_counts()
+            self._words.write_counts()
             self._session.execute(
                 "UPDATE classes SET generation = generation + 1 WHERE class_key = ANY(%s)", (list(self._touched),)
             )
-            self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
+            self._session.execute("UPDATE state SET generation = generation + 1")
+            clean_indexes(self._session)
             if self._search_role is not None:
                 guard(self._session, self._search_role)
             self._session.execute("COMMIT")
@@ -207,9 +192,8 @@ class PostgresSink:
         """
         self.commit()
         with failures():
-            for statement in _SCRUB:
-                self._session.execute(statement)
-            self._attributes = Attributes(self._session)
+            scrub(self._session)
+            self._words = WordWriter(self._session)
         return (
             f"freed pages of schema {self._address.schema!r} may hold copies until they are reused ('VACUUM FULL' "
             "rewrites them at once), WAL archives, replicas and backups until they are recycled"
@@ -297,14 +281,8 @@ class PostgresSink:
         ).fetchone()
         if row is not None:
             self._touched.add(row[1])
-            self._remove_words(row[0])
-
-    def _remove_words(self, doc_key: Any) -> None:
-        statement = f"DELETE FROM words WHERE doc_key = %s RETURNING class_key, {_COUNTED}"
-        rows = self._session.execute(statement.encode(), (doc_key,))
-        for key, *counted in rows:
-            self._count(key, *counted, sign=-1)
-        self._vectors.remove(doc_key)
+            self._words.remove(row[0])
+            self._vectors.remove(row[0])
 
     def _copy_chunks(self, doc_key: int, source_key: int, rows: Sequence[ChunkRow]) -> list[int]:
         numbers: Any = self._session.execute(
@@ -316,53 +294,6 @@ class PostgresSink:
         copy_rows(self._session, "chunks", columns, values)
         self._written += len(rids)
         return rids
-
-    def _copy_words(
-        self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
-    ) -> set[int]:
-        """Write the words of a document's chunks, and return the rows that have them.
-
-        Bare headings are not searched, unless the document holds nothing else.
-        """
-        texts = index_texts(chunks)
-        whole = all(text.bare for text in texts)
-        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, parts, terms"
-        values = []
-        numbers = self._attributes.numbers(chunks)
-        for rid, chunk, text, attributes in zip(rids, chunks, texts, numbers, strict=True):
-            if text.bare and not whole:
-                continue
-            stored = StoredTerms.of(text)
-            parts, lexemes = parts_of(stored, defined_terms(chunk)), lexemes_of(stored, written_words(chunk))
-            self._count(key, parts, lexemes, sign=1)
-            values.append(
-                (key, rid, doc_key, source_key, rids[text.first], chunk.effective_from, chunk.effective_to,
-                 attributes, parts, tsvector(lexemes))
-            )  # fmt: skip
-        copy_rows(self._session, "words", columns, values)
-        return {row[1] for row in values}
-
-    def _count(self, key: int, parts: str, lexemes: Sequence[str], *, sign: int) -> None:
-        row = read_row(0, 0, 0, 0, parts)
-        written = [lexeme for lexeme in lexemes if lexeme.startswith(WRITTEN)]
-        self._counts.add(key, row.body, row.head, sign, written)
-
-    def _write_counts(self) -> None:
-        """Add what has changed since the last commit to `terms` and to the sizes of classes."""
-        for key, counts in self._counts.changes():
-            self._session.execute(
-                "UPDATE classes SET texts = texts + %s, words = words + %s WHERE class_key = %s",
-                (counts.number, counts.words, key),
-            )
-            changed = counts.changed
-            self._session.execute(
-                "INSERT INTO terms (class_key, term, texts, heads)"
-                " SELECT %s, * FROM unnest(%s::text[], %s::bigint[], %s::bigint[])"
-                " ON CONFLICT (class_key, term) DO UPDATE SET texts = terms.texts + excluded.texts,"
-                " heads = terms.heads + excluded.heads",
-                (key, changed, [counts.texts[term] for term in changed], [counts.heads[term] for term in changed]),
-            )
-        self._counts = TermCounts()
 
     def _move(self) -> None:
         """Move documents whose access rules or classification have changed to the partition of their class."""
@@ -381,11 +312,7 @@ class PostgresSink:
     def _move_some(self, source_key: int, key: int, claimed: str, to: int) -> None:
         some = "SELECT doc_key FROM documents WHERE source_key = %s AND class_key = %s AND claimed = %s"
         doc_keys = [row[0] for row in self._session.execute(some, (source_key, key, claimed))]
-        statement = f"UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING {_COUNTED}"
-        rows = self._session.execute(statement.encode(), (to, doc_keys))
-        for counted in rows:
-            self._count(key, *counted, sign=-1)
-            self._count(to, *counted, sign=1)
+        self._words.move(doc_keys, key, to)
         self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
         self._forget_learnt({key, to})
@@ -410,7 +337,7 @@ class PostgresSink:
             ).fetchall()
             chunks = [decode(row[1:], indexed_at) for row in rows]
             self._touched.add(key)
-            self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
+            self._words.write(DocumentRow(key, doc_key, source_key), [row[0] for row in rows], chunks)
         self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
 
 

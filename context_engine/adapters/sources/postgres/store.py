@@ -14,7 +14,7 @@ from context_engine.adapters.sources.postgres import calibrations, copies, whole
 from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
@@ -388,15 +388,3 @@ def _is_placed(view: SnapshotView, source_id: str, place: SourcePlace) -> bool:
         == AccessClass(rules, Classification(classification) if classification else None)
         for claimed, rules, classification in rows
     )
-
-
-def stored_documents(servers: Servers, source_id: str) -> Mapping[tuple[str, str], str]:
-    """Return {(document_id, version): content_hash} of a source; nothing if there are no tables yet."""
-    with servers.reading(_LIST_S) as session:
-        (made,) = one_row(session, "SELECT to_regclass('documents') IS NOT NULL")
-        rows = made and session.execute(
-            "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
-            " WHERE source_id = %s",
-            (source_id,),
-        )
-        return {(document_id, version): content for document_id, version, content in rows or ()}

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from context_engine.adapters.sources.postgres.connection import Session, one_row
+from context_engine.adapters.sources.postgres.connection import Servers, Session, one_row
 from context_engine.adapters.sources.postgres.schema import read_state
 from context_engine.adapters.sources.postgres.vectors import from_server
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, as_written
@@ -20,6 +20,7 @@ from context_engine.core.models import (
     StoredDocument,
 )
 
+_LIST_S: Final = 600.0
 _AT_ONCE: Final = 500
 """Rows that are read at once."""
 _HASHES: Final = (
@@ -42,6 +43,13 @@ def document_hashes(session: Session, source_id: str) -> Mapping[tuple[str, str]
     """Return {(document_id, version): content_hash} of a source, in the order of writing."""
     rows = session.execute(_HASHES, (source_id,))
     return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+
+def hashes_of(servers: Servers, source_id: str) -> Mapping[tuple[str, str], str]:
+    """Return `document_hashes`; nothing if there are no tables yet."""
+    with servers.reading(_LIST_S) as session:
+        (made,) = one_row(session, "SELECT to_regclass('documents') IS NOT NULL")
+        return document_hashes(session, source_id) if made else {}
 
 
 def stored_documents(
