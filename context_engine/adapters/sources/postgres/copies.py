@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
+from context_engine.adapters.sources.postgres import bm25
 from context_engine.adapters.sources.postgres.connection import (
     INGEST,
     Address,
@@ -72,6 +73,8 @@ def copy_store(servers: Servers, data_dir: Path) -> None:
             with session.transaction():
                 session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 _copy(session, address.schema, target)
+            session.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(target)))
+            bm25.rebuild(session)
     except SourceError as error:
         raise StoreError(f"schema {address.schema!r} cannot be copied: {error}") from error
     _file(data_dir).write_text(json.dumps({**copies, _key(address): target}), "utf-8")
@@ -133,7 +136,7 @@ def _copy(session: Session, schema: str, target: str) -> None:
     for table, column in session.execute(_NUMBERED, (target,)).fetchall():
         _go_on(session, schema, target, table, column)
     index_vectors(session)
-    session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+    session.execute("UPDATE classes SET ranked = NULL; ANALYZE words; ANALYZE chunks; ANALYZE terms")
 
 
 def _go_on(session: Session, schema: str, target: str, table: str, column: str) -> None:
