@@ -69,6 +69,8 @@ class PostgresStore:
         clock: measures the embedder's time.
     """
 
+    ingest: Final = INGEST
+
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
         self._servers, self._options, self._embedder = servers, options, embedder
         self._vectors = None if embedder is None else QueryVectors(embedder, clock)

@@ -1,4 +1,4 @@
-"""A source of a store in PostgreSQL, as seen by the engine."""
+"""A source of a store in a server, as seen by the engine."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from context_engine.adapters.sources.postgres.connection import INGEST
-from context_engine.adapters.sources.postgres.store import PostgresStore
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import standing_of
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -31,7 +30,55 @@ _MARGIN: Final = 0.9
 """Share of the source's time that a statement may take, so that the server stops before the engine leaves."""
 
 
-class PostgresSource:
+class ServedStore(Protocol):
+    """A store in a server, which several sources share.
+
+    Attributes:
+        ingest: the command that writes it.
+        score_kinds: the kinds of score its chunks carry.
+    """
+
+    @property
+    def ingest(self) -> str: ...
+
+    @property
+    def score_kinds(self) -> frozenset[ScoreKind]: ...
+
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load the embedding model if it was not used before."""
+        ...
+
+    def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
+        """Return the best chunks of each of several sources of one domain; an unknown one has `source_unknown`."""
+        ...
+
+    def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
+        """Return what the server is and what it holds of a source."""
+        ...
+
+    def chunks(self, source_id: str) -> Iterator[Chunk]:
+        """Yield every chunk of a source in one snapshot; none if the source is unknown."""
+        ...
+
+    def fetch(
+        self,
+        source_id: str,
+        *,
+        chunk_ids: Sequence[str] = (),
+        document_ids: Sequence[str] = (),
+        access: AccessScope | None = None,
+        place: SourcePlace | None = None,
+        timeout_s: float = 10.0,
+    ) -> list[Chunk]:
+        """Return the chunks with some ids and of some documents, each once, in the order of writing."""
+        ...
+
+    def close(self) -> None:
+        """Close the idle connections; a later call opens others."""
+        ...
+
+
+class StoreSource:
     """Answers from one source of a store; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
 
     Args:
@@ -45,13 +92,13 @@ class PostgresSource:
 
     access_classes: Final = True
 
-    def __init__(self, store: PostgresStore, spec: SourceSpec, place: SourcePlace) -> None:
+    def __init__(self, store: ServedStore, spec: SourceSpec, place: SourcePlace) -> None:
         self.source_id = spec.id
         self._store, self._spec, self._place = store, spec, place
         self.score_kinds: frozenset[ScoreKind] = store.score_kinds
 
     @property
-    def store(self) -> PostgresStore:
+    def store(self) -> ServedStore:
         """The store: its sources are searched together (`JointlySearchable`)."""
         return self._store
 
@@ -59,7 +106,7 @@ class PostgresSource:
         """Return the best chunks; scores are comparable over all sources of one store.
 
         Raises:
-            SourceNotFound: the schema is missing, or nothing was ever ingested for this source.
+            SourceNotFound: the store is missing, or nothing was ever ingested for this source.
             SourceError: the server failed; `retryable` says whether to ask again.
             RepartitionRequired: its access rules have changed since its documents were written.
         """
@@ -70,7 +117,7 @@ class PostgresSource:
 
     def search_together(self, sources: Sequence[Source], query: SourceQuery) -> list[SourceAnswer | SourceError]:
         """Return the answer or error of each of some sources of this store, as in `search`."""
-        own = [source for source in sources if isinstance(source, PostgresSource)]
+        own = [source for source in sources if isinstance(source, StoreSource)]
         with self._named():
             answers = self._answers(_within(query), [source._scope(query) for source in own])
         return [source._known(answer) for source, answer in zip(own, answers, strict=True)]
@@ -90,7 +137,7 @@ class PostgresSource:
         self._store.prepare(query_text, seconds)
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Return the server's version and extensions, and run the sample query, if there is one.
+        """Return what the server is and what it holds, and run the sample query, if there is one.
 
         Raises:
             SourceError: as in `search`.
@@ -143,7 +190,7 @@ class PostgresSource:
     def _known(self, answer: SourceAnswer) -> SourceAnswer | SourceError:
         if all(notice.code is not NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             return answer
-        return SourceNotFound(f"nothing was ingested for it: run '{INGEST}'", source_id=self.source_id)
+        return SourceNotFound(f"nothing was ingested for it: run '{self._store.ingest}'", source_id=self.source_id)
 
     def _scope(self, query: SourceQuery) -> Scope:
         return Scope(

@@ -1,0 +1,481 @@
+"""Writing: rows of the next commit are invisible until the state names it, so that readers see whole documents."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, Query, StoreView, any_of, both, found_by
+from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, Search
+from context_engine.adapters.sources.opensearch.state import (
+    WORDS_VERSION,
+    HeldClass,
+    IndexShape,
+    StateDocument,
+    locked,
+    make_index,
+    other_model,
+)
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
+from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.query_vectors import passages
+from context_engine.adapters.sources.stores.question import StoredTerms
+from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.protocols import Embedder, SinkReport
+from context_engine.errors import SourceError, StoreCorrupt, StoreError
+
+logger = logging.getLogger(__name__)
+LEASE_S: Final = 120.0
+"""A writer that has not written for so long has ended; another may write."""
+_DOCUMENT: Final = ("row", "source", "document_id", "version", "content_hash", "claimed", "source_file")
+_OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
+_MOST_SOURCES: Final = 10_000
+_ROW: Final = ("chunk_id", "content", "fields", "indexed_at")
+_OF_TEXT: Final = frozenset({*_ROW, "section", "body", "head", "length"})
+Change = tuple[str, str, Mapping[str, Any], list[str]]
+"""Index, id, fields of a new row, and the texts to embed for it."""
+Name = tuple[str, str, str]
+"""A document: its source, id and version."""
+
+
+class StoredDocument(NamedTuple):
+    """A document of the last commit, or of the one that is being written.
+
+    Attributes:
+        is_new: whether it is not committed yet.
+    """
+
+    content_hash: str
+    index_name: str
+    row: int
+    is_new: bool = False
+
+
+class ShapedStore(NamedTuple):
+    """A store to write: the connection and prefix of its indices, how new ones are made, and changes sent at once."""
+
+    connection: str
+    prefix: str
+    shape: IndexShape
+    at_once: int
+
+
+class OpenSearchSink:
+    """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
+
+    Opening makes the store if it is not there, removes what a killed writer left, moves the documents whose access
+    rules have changed, and writes all documents into new indices if they were analysed by another version.
+
+    Args:
+        server: that has the store.
+        now: returns the time, aware.
+        embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
+        place: where the documents of each source belong.
+        repair: write every document again, and make vectors of another model anew.
+
+    Raises:
+        StoreLocked: another writer is at work.
+        StoreVersionMismatch: the store is of a later version, or its vectors of another model.
+        SourceError: the server failed.
+    """
+
+    def __init__(
+        self,
+        server: OpenSearchServer,
+        store: ShapedStore,
+        *,
+        now: Callable[[], datetime],
+        embedder: Embedder | None,
+        place: Place,
+        repair: bool = False,
+    ) -> None:
+        self._calls, self._store, self._now, self._embedder = server.writing(), store, now, embedder
+        self._place, self._repair = place, repair
+        self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
+        self._taken_now: dict[tuple[str, str], tuple[str, str]] = {}
+        self._changes: list[Change] = []
+        self._touched, self._marked, self._dying = set[str](), set[str](), set[str]()
+        self._broken = self._closed = False
+        self._document = StateDocument(self._calls, store.prefix)
+        self._take()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self) -> None:
+        """Become the writer, unless another is at work."""
+        state = self._document.read_or_make()
+        if state.writer and self._now().timestamp() < state.until:
+            raise locked(self._store.prefix)
+        given_up = (*state.given_up, state.writing) if state.writer else state.given_up
+        self._state = replace(
+            state, writer=secrets.token_hex(8), until=self._until(), given_up=given_up,
+            writing=state.writing + bool(state.writer),
+        )  # fmt: skip
+        self._document.write(self._state)
+        self._classes = {held.holds: held for held in self._state.classes}
+
+    def _until(self) -> float:
+        return self._now().timestamp() + LEASE_S
+
+    def _open(self) -> None:
+        self._forget_lost()
+        self._clean()
+        state, embedder = self._state, self._embedder
+        model = state.model_id if embedder is None else embedder.model_id
+        if embedder is not None and state.model_id not in (None, model) and not self._repair:
+            raise other_model(state.model_id, embedder.model_id)
+        dimension = state.dimension
+        if embedder is not None and model != state.model_id:
+            dimension = len(embedder.embed_documents(["dimension"])[0])
+        self._state = replace(state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
+        if model != state.model_id or state.words_version != WORDS_VERSION:
+            self._classes = {}
+            self._write_again(self._indices, EVERYTHING)
+        else:
+            self._move()
+            if embedder is not None:
+                rows = self._scan(self._indices, {"term": {"unembedded": True}}, ("document",))
+                self._write_again(self._indices, any_of("row", sorted({row["document"] for row in rows})))
+        self.commit()
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
+            EmbedderError: the model failed: everything since the last commit is lost.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        known = self._documents(source_id).get((document_id, version))
+        if known is not None and known.content_hash == content_hash:
+            return False
+        name = (source_id, document_id, version)
+        rows = document_rows(chunks, document_id, version, lambda chunk_ids: self._taken(name, chunk_ids))
+        self._remove(name)
+        self._write(name, content_hash, rows, self._now().isoformat(timespec="seconds"), claimed=claimed_by(chunks))
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it existed."""
+        if (document_id, version) not in self._documents(source_id):
+            return False
+        self._remove((source_id, document_id, version))
+        return True
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
+        return {name: stored.content_hash for name, stored in self._documents(source_id).items()}
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of a document's file, or None if its chunks do not state it."""
+        stored = self._documents(source_id).get((document_id, version))
+        if stored is None:
+            return None
+        self._flush()
+        row = self._calls.ask("GET", f"{stored.index_name}/_doc/{stored.row}?_source=source_file")["_source"]
+        return str(row["source_file"]) if "source_file" in row else None
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable.
+
+        Raises:
+            EmbedderError: the model failed; nothing is committed.
+            StoreLocked: another process writes, because this one was silent for too long; nothing is committed.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        self._flush()
+        if self._touched:
+            self._calls.ask("POST", f"{','.join(sorted(self._touched))}/_refresh")
+        before, number = self._state, self._state.writing
+        classes = [
+            held._replace(generation=number) if held.index_name in self._touched else held
+            for held in self._classes.values()
+        ]
+        after = replace(
+            before, generation=number, writing=number + 1, until=self._until(),
+            classes=tuple(sorted(classes, key=lambda held: held.key)),
+        )  # fmt: skip
+        self._document.write(after)
+        self._state, self._classes = after, {held.holds: held for held in classes}
+        if self._dying:  # a search that began before the last commit reads this one's state, and begins again
+            self._delete(sorted(self._dying), {"range": {"died": {"lte": before.generation}}})
+        self._touched, self._dying, self._marked, self._taken_now = set[str](), self._marked, set[str](), {}
+        for documents in self._known.values():
+            documents.update(
+                {name: stored._replace(is_new=False) for name, stored in documents.items() if stored.is_new}
+            )
+
+    def close(self) -> None:
+        """Release the store without committing; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        state = self._state
+        unfinished = bool(self._touched or self._broken)
+        released = replace(
+            state, writer="", until=0.0, generation=state.generation if unfinished else state.writing,
+            writing=state.writing + 1, given_up=(*state.given_up, state.writing) if unfinished else state.given_up,
+        )  # fmt: skip
+        try:
+            self._document.write(released)
+            self._state = released
+            self._clean()
+        except (SourceError, StoreError) as error:
+            logger.warning("OpenSearch: the store was not released: %s", error)
+
+    def report(self, written: int) -> SinkReport:
+        """Return the report of a run, which names the connection and the indices."""
+        return SinkReport(f"indices '{self._store.prefix}-*' of connection {self._store.connection!r}")
+
+    def __enter__(self) -> OpenSearchSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
+
+    def _documents(self, source_id: str) -> dict[tuple[str, str], StoredDocument]:
+        if source_id not in self._known:
+            self._known[source_id] = {
+                (row["document_id"], row["version"]): StoredDocument(
+                    "" if self._repair else row["content_hash"], held.index_name, row["row"]
+                )
+                for held in self._state.classes
+                for row in self._scan(
+                    [held.index_name], both(_OF_DOCUMENTS, {"term": {"source": source_id}}), _DOCUMENT
+                )
+            }
+        return self._known[source_id]
+
+    def _scan(self, indices: Sequence[str], query: Query, fields: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows of the last commit that match a query."""
+        return self._calls.scan(indices, both(self._state.visible, query), fields)
+
+    def _taken(self, name: Name, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return {chunk id: (document_id, version)} of the ids that another document of the source has."""
+        source_id, *own = name
+        mine = {"bool": {"filter": [{"term": {"document_id": own[0]}}, {"term": {"version": own[1]}}]}}
+        query = both({"term": {"source": source_id}}, any_of("chunk_id", chunk_ids), {"bool": {"must_not": [mine]}})
+        holders = {
+            row["chunk_id"]: (row["document_id"], row["version"])
+            for row in self._scan(self._indices, query, ("chunk_id", "document_id", "version"))
+        }
+        known = self._documents(source_id)
+        holders = {chunk_id: holder for chunk_id, holder in holders.items() if holder in known}
+        now = {chunk_id: self._taken_now.get((source_id, chunk_id)) for chunk_id in chunk_ids}
+        return holders | {chunk_id: holder for chunk_id, holder in now.items() if holder not in (None, tuple(own))}
+
+    @property
+    def _indices(self) -> list[str]:
+        return [held.index_name for held in self._state.classes]
+
+    def _remove(self, name: Name) -> None:
+        """Take a document out of the next commit."""
+        source_id, document_id, version = name
+        stored = self._known[source_id].pop((document_id, version), None)
+        if stored is None:
+            return
+        self._flush()
+        self._touched.add(stored.index_name)
+        rows: Query = {"term": {"document": stored.row}}
+        if not stored.is_new:
+            self._marked.add(stored.index_name)
+            self._mark([stored.index_name], rows, self._state.writing)
+            return
+        self._calls.ask("POST", f"{stored.index_name}/_refresh")
+        self._delete([stored.index_name], rows)
+        own = (document_id, version)
+        self._taken_now = {name: by for name, by in self._taken_now.items() if (name[0], by) != (source_id, own)}
+
+    def _mark(self, indices: Sequence[str], query: Query, number: int | None) -> None:
+        """Let rows end with a commit; None: let them stay."""
+        field = json.dumps({"doc": {"died": number}})
+        for index in indices:
+            rows = self._calls.scan([index], query, ())
+            self._send([(json.dumps({"update": {"_index": index, "_id": row["_id"]}}), field) for row in rows])
+
+    def _delete(self, indices: Sequence[str], query: Query) -> None:
+        path = f"{','.join(indices)}/_delete_by_query?refresh=true&conflicts=proceed"
+        self._calls.ask("POST", path, {"query": query})
+
+    def _clean(self) -> None:
+        """Remove the rows that no search sees, and indices that the state does not name."""
+        names = self._names()
+        for name in sorted(names - {f"{self._store.prefix}-state", *self._indices}):
+            self._calls.ask("DELETE", name)
+        indices = [index for index in self._indices if index in names]
+        if indices:
+            self._calls.ask("POST", f"{','.join(indices)}/_refresh")
+            self._delete(indices, {"bool": {"must_not": [self._state.visible]}})
+            self._mark(indices, {"exists": {"field": "died"}}, None)
+
+    def _names(self) -> set[str]:
+        """Return the names of the store's indices on the server."""
+        return {
+            row["index"] for row in self._calls.ask("GET", f"_cat/indices/{self._store.prefix}-*?format=json&h=index")
+        }
+
+    def _forget_lost(self) -> None:
+        """With `repair`, forget the classes whose index somebody has deleted.
+
+        Raises:
+            StoreCorrupt: an index is gone, without `repair`.
+        """
+        lost = {*self._indices} - self._names()
+        if lost and not self._repair:
+            raise StoreCorrupt(f"its index {min(lost)!r} is gone: write all documents again with '{INGEST} --repair'")
+        classes = tuple(held for held in self._state.classes if held.index_name not in lost)
+        self._state, self._classes = replace(self._state, classes=classes), {held.holds: held for held in classes}
+
+    def _move(self) -> None:
+        """Write documents whose access rules or classification have changed into the index of their class."""
+        names = {
+            "terms": {"field": "source", "size": _MOST_SOURCES},
+            "aggs": {"claimed": {"terms": {"field": "claimed"}}},
+        }
+        body = {"size": 0, "query": both(self._state.visible, _OF_DOCUMENTS), "aggs": {"sources": names}}
+        for held in self._state.classes:
+            (result,) = self._calls.search([Search([held.index_name], body)])
+            for source in result["aggregations"]["sources"]["buckets"]:
+                place = self._place(source["key"])
+                for claimed in (bucket["key"] for bucket in source["claimed"]["buckets"]):
+                    if place and place.holds(Classification(claimed) if claimed else None) != held.holds:
+                        query = both({"term": {"source": source["key"]}}, {"term": {"claimed": claimed}})
+                        self._write_again([held.index_name], query)
+
+    def _write_again(self, indices: Sequence[str], query: Query) -> None:
+        """Write the documents of the last commit that match a query; those in abandoned indices need no removal."""
+        current = {held.index_name for held in self._classes.values()}
+        view = StoreView(self._calls, self._state, self._state.classes)
+        for record in list(self._scan(indices, both(_OF_DOCUMENTS, query), _DOCUMENT)):
+            rows = view.rows({"term": {"document": record["row"]}}, _ROW)
+            name = (record["source"], record["document_id"], record["version"])
+            self._documents(record["source"])
+            if current.intersection(indices):
+                self._remove(name)
+            kept = [ChunkRow(row["chunk_id"], row["content"], row["fields"], b"") for row in rows]
+            moment = rows[0]["indexed_at"] if rows else ""
+            self._write(name, record["content_hash"], kept, moment, claimed=record["claimed"])
+
+    def _class_of(self, holds: AccessClass) -> HeldClass:
+        """Return an access class; a new one gets an index."""
+        if holds not in self._classes:
+            every = (*self._state.classes, *self._classes.values())
+            key = next((held.key for held in every if held.holds == holds), 0) or 1 + max(
+                (held.key for held in every), default=0
+            )
+            index = f"{self._store.prefix}-{key}-{secrets.token_hex(4)}"
+            make_index(self._calls, index, self._store.shape, self._state.dimension)
+            self._classes[holds] = HeldClass(key, holds, index, self._state.writing)
+        return self._classes[holds]
+
+    def _write(
+        self, name: Name, content_hash: str, rows: Sequence[ChunkRow], moment: str, *, claimed: str | None
+    ) -> None:
+        """Write the rows of a document; bare headings are not searched, unless it holds nothing else."""
+        source_id, document_id, version = name
+        chunks = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+        index = self._class_of(
+            (self._place(source_id) or SourcePlace()).holds(Classification(claimed) if claimed else None)
+        ).index_name
+        first = self._state.next_row
+        common = {
+            "source": source_id, "document_id": document_id, "version": version, "document": first,
+            "born": self._state.writing,
+        }  # fmt: skip
+        record = {**common, "kind": "document", "row": first, "content_hash": content_hash, "claimed": claimed or ""}
+        file = chunks[0].metadata.get("source_file") if chunks else None
+        changes: list[Change] = [
+            (index, str(first), {**record, **({"source_file": file} if isinstance(file, str) else {})}, [])
+        ]
+        texts = index_texts(chunks)
+        whole = all(text.bare for text in texts)
+        for number, (row, chunk, text) in enumerate(zip(rows, chunks, texts, strict=True), first + 1):
+            fields = {**common, "kind": "chunk", "row": number, **dict(zip(_ROW, (*row[:3], moment), strict=True))}
+            searched = whole or not text.bare
+            if searched:
+                stored = StoredTerms.of(text)
+                fields |= found_by(chunk)
+                fields |= {
+                    "section": first + 1 + text.first,
+                    "body": stored.body,
+                    "head": stored.head,
+                    "length": len(stored.body),
+                }
+            changes.append((index, str(number), fields, passages(chunk) if searched else []))
+        sources = self._state.sources
+        self._state = replace(
+            self._state, next_row=first + 1 + len(rows),
+            sources=sources if source_id in sources else (*sources, source_id),
+        )  # fmt: skip
+        self._touched.add(index)
+        self._known.setdefault(source_id, {})[document_id, version] = StoredDocument(content_hash, index, first, True)
+        self._taken_now |= {(source_id, row.chunk_id): (document_id, version) for row in rows}
+        self._changes += changes
+        if len(self._changes) >= self._store.at_once:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Embed and send what was written.
+
+        Raises:
+            StoreError: an earlier call failed.
+        """
+        at_once = self._store.at_once
+        changes, self._changes = self._changes, []
+        for some in (changes[at : at + at_once] for at in range(0, len(changes), at_once)):
+            self._send(
+                [
+                    (json.dumps({"index": {"_index": index, "_id": row_id}}), json.dumps(fields))
+                    for index, row_id, fields in self._embedded(some)
+                ]
+            )
+
+    def _embedded(self, changes: Sequence[Change]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield the rows with their vectors; each further vector of a long text gets a row of its own."""
+        texts = [text for *_, texts in changes for text in texts]
+        try:
+            vectors = iter(self._embedder.embed_documents(texts) if self._embedder and texts else ())
+        except BaseException:
+            self._broken = True
+            raise
+        for index, row_id, fields, own in changes:
+            if self._embedder is None or not own:
+                yield index, row_id, {**fields, "unembedded": True} if own else fields
+                continue
+            for part, vector in enumerate(next(vectors) for _ in own):
+                kept = {"vector": [*map(float, vector)]} if any(vector) else {}
+                if not part:
+                    yield index, row_id, {**fields, **kept}
+                elif kept:
+                    shared = {name: value for name, value in fields.items() if name not in _OF_TEXT}
+                    yield index, f"{row_id}.{part}", {**shared, "kind": "part", **kept}
+
+    def _send(self, lines: Sequence[tuple[str, ...]]) -> None:
+        if self._broken:
+            raise StoreError(
+                f"everything written since the last commit is lost, because a call failed: run '{INGEST}' again"
+            )
+        try:
+            if self._state.until - self._now().timestamp() < LEASE_S / 2:
+                self._state = replace(self._state, until=self._until())
+                self._document.write(self._state)
+            self._calls.bulk(lines)
+        except BaseException:
+            self._broken = True
+            raise
