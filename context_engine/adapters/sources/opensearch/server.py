@@ -181,7 +181,7 @@ class Calls:
         opened = self.ask("POST", f"{','.join(indices)}/_search/point_in_time?keep_alive={_KEPT}")["pit_id"]
         body = {
             "size": _PAGE, "query": query, "_source": list(fields), "track_total_hits": False,
-            "sort": [{"row": "asc"}, "_shard_doc"], "pit": {"id": opened, "keep_alive": _KEPT},
+            "sort": [{"row": "asc"}, {"part": "asc"}], "pit": {"id": opened, "keep_alive": _KEPT},
         }  # fmt: skip
         try:
             while hits := self._page(body):

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
@@ -305,13 +306,19 @@ class OpenSearchSink:
     def _mark(self, indices: Sequence[str], query: Query, number: int | None) -> None:
         """Let rows end with a commit; None: let them stay."""
         field = json.dumps({"doc": {"died": number}})
-        for index in indices:
-            rows = self._calls.scan([index], query, ())
-            self._send([(json.dumps({"update": {"_index": index, "_id": row["_id"]}}), field) for row in rows])
+        self._change(indices, query, lambda row: (json.dumps({"update": row}), field))
 
     def _delete(self, indices: Sequence[str], query: Query) -> None:
-        path = f"{','.join(indices)}/_delete_by_query?refresh=true&conflicts=proceed"
-        self._calls.ask("POST", path, {"query": query})
+        self._change(indices, query, lambda row: (json.dumps({"delete": row}),))
+
+    def _change(
+        self, indices: Sequence[str], query: Query, change: Callable[[Mapping[str, str]], tuple[str, ...]]
+    ) -> None:
+        """Change the rows that match a query, committed or not."""
+        for index in indices:
+            rows = self._calls.scan([index], query, ())
+            while some := list(islice(rows, self._store.at_once)):
+                self._calls.bulk([change({"_index": index, "_id": row["_id"]}) for row in some])
 
     def _clean(self) -> None:
         """Remove the rows that no search sees, and indices that the state does not name."""
@@ -322,7 +329,8 @@ class OpenSearchSink:
         if indices:
             self._calls.ask("POST", f"{','.join(indices)}/_refresh")
             self._delete(indices, {"bool": {"must_not": [self._state.visible]}})
-            self._mark(indices, {"exists": {"field": "died"}}, None)
+            self._mark(indices, both(self._state.visible, {"exists": {"field": "died"}}), None)
+            self._calls.ask("POST", f"{','.join(indices)}/_refresh")
 
     def _names(self) -> set[str]:
         """Return the names of the store's indices on the server."""
@@ -395,7 +403,7 @@ class OpenSearchSink:
         ).index_name
         first = self._state.next_row
         common = {
-            "source": source_id, "document_id": document_id, "version": version, "document": first,
+            "source": source_id, "document_id": document_id, "version": version, "document": first, "part": 0,
             "born": self._state.writing,
         }  # fmt: skip
         record = {**common, "kind": "document", "row": first, "content_hash": content_hash, "claimed": claimed or ""}
@@ -464,7 +472,7 @@ class OpenSearchSink:
                     yield index, row_id, {**fields, **kept}
                 elif kept:
                     shared = {name: value for name, value in fields.items() if name not in _OF_TEXT}
-                    yield index, f"{row_id}.{part}", {**shared, "kind": "part", **kept}
+                    yield index, f"{row_id}.{part}", {**shared, "kind": "part", "part": part, **kept}
 
     def _send(self, lines: Sequence[tuple[str, ...]]) -> None:
         if self._broken:

@@ -179,7 +179,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(
         ("kind", "source", "claimed", "document_id", "version", "chunk_id", "fields_held", "attributes"), _NAME
     ),
-    **dict.fromkeys(("born", "died", "row", "document", "section", "length", "from_day", "to_day"), _NUMBER),
+    **dict.fromkeys(("born", "died", "row", "part", "document", "section", "length", "from_day", "to_day"), _NUMBER),
     **dict.fromkeys(("body", "head"), _WORD),
     "unembedded": {"type": "boolean"},
     **dict.fromkeys(("content", "fields", "indexed_at", "content_hash", "source_file"), _TEXT),
