@@ -32,6 +32,7 @@ from context_engine.adapters.sources.stores.question import (
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope, pushed
+from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.models import Chunk, Score, ScoreKind, TermStatistics
 
 POOL: Final = 250
@@ -127,7 +128,7 @@ class StoreSearch:
         self.question, self.collection = question, collection_of(view, question)
         self._look_ups = [] if question is None else look_ups(question, self.collection, options)
         self._scorer = None if question is None else Scorer(question, self.collection, options)
-        self._vector = None if vector is None or not any(vector) else [*map(float, vector)]
+        self._vector = None if vector is None or not any(vector) else first_numbers(vector, len(vector))
         self._by_text = f"opensearch:{view.state.base_id}"
         self._by_vector = str(view.state.model_id)
 
@@ -278,7 +279,7 @@ class StoreSearch:
         ]
         cosines: dict[int, float] = {}
         for hit in chain.from_iterable(result["hits"]["hits"] for result in self._view.search(asked)):
-            cosines.setdefault(hit["_source"]["row"], hit["_score"] - 1.0)
+            cosines.setdefault(hit["_source"]["row"], 1.0 - (1.0 / hit["_score"] - 1.0) / 2.0)
         return cosines
 
 
@@ -287,9 +288,12 @@ def _holding(look_up: LookUp) -> Query:
 
 
 def _compared(rows: Query, vector: Sequence[float]) -> Query:
-    """Return the query that scores every row of a set by 1 + its cosine."""
+    """Return the query that scores every row of a set by 1 / (1 + d * d) of its distance d to a vector.
+
+    Vectors have unit length, so the cosine is 1 - d * d / 2. The server's score of cosines depends on its version.
+    """
     rows = both(rows, {"exists": {"field": "vector"}})
-    values = {"field": "vector", "query_value": vector, "space_type": "cosinesimil"}
+    values = {"field": "vector", "query_value": vector, "space_type": "l2"}
     return {"script_score": {"query": rows, "script": {"lang": "knn", "source": "knn_score", "params": values}}}
 
 

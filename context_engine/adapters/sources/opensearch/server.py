@@ -170,8 +170,8 @@ class Calls:
         answers = iter(results)
         return [next(answers) if search.indices else _EMPTY for search in searches]
 
-    def scan(self, indices: Sequence[str], query: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows that match a query at one point in time, each with its `_id`, in the order of writing.
+    def snapshot(self, indices: Sequence[str], query: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows that match a query at one point in time, in the order of writing.
 
         Raises:
             SourceError: as `search`.
@@ -179,23 +179,30 @@ class Calls:
         if not indices:
             return
         opened = self.ask("POST", f"{','.join(indices)}/_search/point_in_time?keep_alive={_KEPT}")["pit_id"]
-        body = {
-            "size": _PAGE, "query": query, "_source": list(fields), "track_total_hits": False,
-            "sort": [{"row": "asc"}, {"part": "asc"}], "pit": {"id": opened, "keep_alive": _KEPT},
-        }  # fmt: skip
         try:
-            while hits := self._page(body):
-                yield from ({**hit["_source"], "_id": hit["_id"]} for hit in hits)
-                body["search_after"] = hits[-1]["sort"]
+            yield from self._pages("_search", {"query": query, "pit": {"id": opened, "keep_alive": _KEPT}}, fields)
         finally:
             self.ask("DELETE", "_search/point_in_time", {"pit_id": [opened]})
 
-    def _page(self, body: Mapping[str, Any]) -> Any:
-        result = self.ask("POST", "_search", body)
-        self._note(result)
-        if self.failures:
-            raise self.failures[0]
-        return result["hits"]["hits"]
+    def scan(self, indices: Sequence[str], query: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows that match a query, each with its `_id`, for a writer, who alone refreshes the indices."""
+        return self._pages(f"{','.join(indices)}/_search", {"query": query}, fields) if indices else iter(())
+
+    def _pages(self, path: str, asked: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
+        body = {
+            **asked, "size": _PAGE, "_source": list(fields), "track_total_hits": False,
+            "sort": [{"row": "asc"}, {"part": "asc"}],
+        }  # fmt: skip
+        while True:
+            result = self.ask("POST", path, body)
+            self._note(result)
+            if self.failures:
+                raise self.failures[0]
+            hits = result["hits"]["hits"]
+            yield from ({**hit["_source"], "_id": hit["_id"]} for hit in hits)
+            if len(hits) < _PAGE:
+                return
+            body["search_after"] = hits[-1]["sort"]
 
     def bulk(self, lines: Sequence[tuple[str, ...]]) -> None:
         """Make some changes; those that the server refuses for being busy are sent again.

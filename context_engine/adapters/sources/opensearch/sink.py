@@ -6,13 +6,22 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, Query, StoreView, any_of, both, found_by
+from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, Query, StoreView, any_of, both
+from context_engine.adapters.sources.opensearch.rows import (
+    STORED,
+    Name,
+    NewRow,
+    WrittenDocument,
+    changes,
+    new_rows,
+)
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, Search
 from context_engine.adapters.sources.opensearch.state import (
     WORDS_VERSION,
@@ -23,11 +32,8 @@ from context_engine.adapters.sources.opensearch.state import (
     make_index,
     other_model,
 )
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
-from context_engine.adapters.sources.stores.query_vectors import passages
-from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError
@@ -38,12 +44,6 @@ LEASE_S: Final = 120.0
 _DOCUMENT: Final = ("row", "source", "document_id", "version", "content_hash", "claimed", "source_file")
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _MOST_SOURCES: Final = 10_000
-_ROW: Final = ("chunk_id", "content", "fields", "indexed_at")
-_OF_TEXT: Final = frozenset({*_ROW, "section", "body", "head", "length"})
-Change = tuple[str, str, Mapping[str, Any], list[str]]
-"""Index, id, fields of a new row, and the texts to embed for it."""
-Name = tuple[str, str, str]
-"""A document: its source, id and version."""
 
 
 class StoredDocument(NamedTuple):
@@ -56,6 +56,7 @@ class StoredDocument(NamedTuple):
     content_hash: str
     index_name: str
     row: int
+    source_file: str | None
     is_new: bool = False
 
 
@@ -101,9 +102,9 @@ class OpenSearchSink:
         self._place, self._repair = place, repair
         self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
         self._taken_now: dict[tuple[str, str], tuple[str, str]] = {}
-        self._changes: list[Change] = []
+        self._rows: list[NewRow] = []
         self._touched, self._marked, self._dying = set[str](), set[str](), set[str]()
-        self._broken = self._closed = False
+        self._broken = self._closed = self._unclean = False
         self._document = StateDocument(self._calls, store.prefix)
         self._take()
         try:
@@ -117,6 +118,7 @@ class OpenSearchSink:
         state = self._document.read_or_make()
         if state.writer and self._now().timestamp() < state.until:
             raise locked(self._store.prefix)
+        self._unclean = bool(state.writer)
         given_up = (*state.given_up, state.writing) if state.writer else state.given_up
         self._state = replace(
             state, writer=secrets.token_hex(8), until=self._until(), given_up=given_up,
@@ -130,7 +132,8 @@ class OpenSearchSink:
 
     def _open(self) -> None:
         self._forget_lost()
-        self._clean()
+        if self._unclean:
+            self._clean()
         state, embedder = self._state, self._embedder
         model = state.model_id if embedder is None else embedder.model_id
         if embedder is not None and state.model_id not in (None, model) and not self._repair:
@@ -138,16 +141,17 @@ class OpenSearchSink:
         dimension = state.dimension
         if embedder is not None and model != state.model_id:
             dimension = len(embedder.embed_documents(["dimension"])[0])
-        self._state = replace(state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
+        self._next = replace(self._state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
         if model != state.model_id or state.words_version != WORDS_VERSION:
-            self._classes = {}
+            self._classes, self._unclean = {}, True
             self._write_again(self._indices, EVERYTHING)
         else:
             self._move()
             if embedder is not None:
                 rows = self._scan(self._indices, {"term": {"unembedded": True}}, ("document",))
                 self._write_again(self._indices, any_of("row", sorted({row["document"] for row in rows})))
-        self.commit()
+        if self._touched or self._next != self._state:
+            self.commit()
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
@@ -162,15 +166,18 @@ class OpenSearchSink:
             return False
         name = (source_id, document_id, version)
         rows = document_rows(chunks, document_id, version, lambda chunk_ids: self._taken(name, chunk_ids))
-        self._remove(name)
-        self._write(name, content_hash, rows, self._now().isoformat(timespec="seconds"), claimed=claimed_by(chunks))
+        moment = self._now().isoformat(timespec="seconds")
+        with self._whole():
+            self._remove(name)
+            self._write(WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows))
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
         if (document_id, version) not in self._documents(source_id):
             return False
-        self._remove((source_id, document_id, version))
+        with self._whole():
+            self._remove((source_id, document_id, version))
         return True
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
@@ -180,11 +187,7 @@ class OpenSearchSink:
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
         """Return the path of a document's file, or None if its chunks do not state it."""
         stored = self._documents(source_id).get((document_id, version))
-        if stored is None:
-            return None
-        self._flush()
-        row = self._calls.ask("GET", f"{stored.index_name}/_doc/{stored.row}?_source=source_file")["_source"]
-        return str(row["source_file"]) if "source_file" in row else None
+        return None if stored is None else stored.source_file
 
     def commit(self) -> None:
         """Make everything written so far durable and searchable.
@@ -194,45 +197,48 @@ class OpenSearchSink:
             StoreLocked: another process writes, because this one was silent for too long; nothing is committed.
             SourceError: the server failed: everything since the last commit is lost.
         """
-        self._flush()
-        if self._touched:
-            self._calls.ask("POST", f"{','.join(sorted(self._touched))}/_refresh")
-        before, number = self._state, self._state.writing
-        classes = [
-            held._replace(generation=number) if held.index_name in self._touched else held
-            for held in self._classes.values()
-        ]
-        after = replace(
-            before, generation=number, writing=number + 1, until=self._until(),
-            classes=tuple(sorted(classes, key=lambda held: held.key)),
-        )  # fmt: skip
-        self._document.write(after)
-        self._state, self._classes = after, {held.holds: held for held in classes}
-        if self._dying:  # a search that began before the last commit reads this one's state, and begins again
-            self._delete(sorted(self._dying), {"range": {"died": {"lte": before.generation}}})
+        with self._whole():
+            self._flush()
+            if self._touched:
+                self._calls.ask("POST", f"{','.join(sorted(self._touched))}/_refresh")
+            before, number = self._state, self._state.writing
+            held = self._classes.values()
+            classes = [each._replace(generation=number) if each.index_name in self._touched else each for each in held]
+            after = replace(
+                self._next, generation=number, writing=number + 1, until=self._until(), writer=before.writer,
+                classes=tuple(sorted(classes, key=lambda each: each.key)),
+            )  # fmt: skip
+            self._document.write(after)
+        self._state = self._next = after
+        self._classes = {each.holds: each for each in classes}
+        # A search that began before the last commit reads the state of this one, and begins again.
+        self._delete(sorted(self._dying), {"range": {"died": {"lte": before.generation}}})
         self._touched, self._dying, self._marked, self._taken_now = set[str](), self._marked, set[str](), {}
         for documents in self._known.values():
-            documents.update(
-                {name: stored._replace(is_new=False) for name, stored in documents.items() if stored.is_new}
-            )
+            documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
 
     def close(self) -> None:
         """Release the store without committing; may be called twice."""
         if self._closed:
             return
         self._closed = True
-        state = self._state
         unfinished = bool(self._touched or self._broken)
-        released = replace(
-            state, writer="", until=0.0, generation=state.generation if unfinished else state.writing,
-            writing=state.writing + 1, given_up=(*state.given_up, state.writing) if unfinished else state.given_up,
-        )  # fmt: skip
         try:
-            self._document.write(released)
-            self._state = released
-            self._clean()
+            if unfinished or self._dying or self._unclean:
+                self._step(unfinished)
+                self._clean()
+            self._document.write(replace(self._state, writer="", until=0.0))
         except (SourceError, StoreError) as error:
             logger.warning("OpenSearch: the store was not released: %s", error)
+
+    def _step(self, unfinished: bool) -> None:
+        """Number the next commit anew, so that a search that began before the last one begins again."""
+        state, number = self._state, self._state.writing
+        self._state = replace(
+            state, generation=state.generation if unfinished else number, writing=number + 1, until=self._until(),
+            given_up=(*state.given_up, number) if unfinished else state.given_up,
+        )  # fmt: skip
+        self._document.write(self._state)
 
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the connection and the indices."""
@@ -254,7 +260,10 @@ class OpenSearchSink:
         if source_id not in self._known:
             self._known[source_id] = {
                 (row["document_id"], row["version"]): StoredDocument(
-                    "" if self._repair else row["content_hash"], held.index_name, row["row"]
+                    "" if self._repair else row["content_hash"],
+                    held.index_name,
+                    row["row"],
+                    row.get("source_file"),
                 )
                 for held in self._state.classes
                 for row in self._scan(
@@ -334,9 +343,7 @@ class OpenSearchSink:
 
     def _names(self) -> set[str]:
         """Return the names of the store's indices on the server."""
-        return {
-            row["index"] for row in self._calls.ask("GET", f"_cat/indices/{self._store.prefix}-*?format=json&h=index")
-        }
+        return {*self._calls.ask("GET", f"{self._store.prefix}-*/_alias")}
 
     def _forget_lost(self) -> None:
         """With `repair`, forget the classes whose index somebody has deleted.
@@ -371,14 +378,14 @@ class OpenSearchSink:
         current = {held.index_name for held in self._classes.values()}
         view = StoreView(self._calls, self._state, self._state.classes)
         for record in list(self._scan(indices, both(_OF_DOCUMENTS, query), _DOCUMENT)):
-            rows = view.rows({"term": {"document": record["row"]}}, _ROW)
+            rows = view.rows({"term": {"document": record["row"]}}, STORED)
             name = (record["source"], record["document_id"], record["version"])
             self._documents(record["source"])
             if current.intersection(indices):
                 self._remove(name)
             kept = [ChunkRow(row["chunk_id"], row["content"], row["fields"], b"") for row in rows]
             moment = rows[0]["indexed_at"] if rows else ""
-            self._write(name, record["content_hash"], kept, moment, claimed=record["claimed"])
+            self._write(WrittenDocument(name, record["content_hash"], record["claimed"], moment, kept))
 
     def _class_of(self, holds: AccessClass) -> HeldClass:
         """Return an access class; a new one gets an index."""
@@ -388,102 +395,49 @@ class OpenSearchSink:
                 (held.key for held in every), default=0
             )
             index = f"{self._store.prefix}-{key}-{secrets.token_hex(4)}"
-            make_index(self._calls, index, self._store.shape, self._state.dimension)
+            make_index(self._calls, index, self._store.shape, self._next.dimension)
             self._classes[holds] = HeldClass(key, holds, index, self._state.writing)
         return self._classes[holds]
 
-    def _write(
-        self, name: Name, content_hash: str, rows: Sequence[ChunkRow], moment: str, *, claimed: str | None
-    ) -> None:
-        """Write the rows of a document; bare headings are not searched, unless it holds nothing else."""
-        source_id, document_id, version = name
-        chunks = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-        index = self._class_of(
-            (self._place(source_id) or SourcePlace()).holds(Classification(claimed) if claimed else None)
-        ).index_name
-        first = self._state.next_row
-        common = {
-            "source": source_id, "document_id": document_id, "version": version, "document": first, "part": 0,
-            "born": self._state.writing,
-        }  # fmt: skip
-        record = {**common, "kind": "document", "row": first, "content_hash": content_hash, "claimed": claimed or ""}
-        file = chunks[0].metadata.get("source_file") if chunks else None
-        changes: list[Change] = [
-            (index, str(first), {**record, **({"source_file": file} if isinstance(file, str) else {})}, [])
-        ]
-        texts = index_texts(chunks)
-        whole = all(text.bare for text in texts)
-        for number, (row, chunk, text) in enumerate(zip(rows, chunks, texts, strict=True), first + 1):
-            fields = {**common, "kind": "chunk", "row": number, **dict(zip(_ROW, (*row[:3], moment), strict=True))}
-            searched = whole or not text.bare
-            if searched:
-                stored = StoredTerms.of(text)
-                fields |= found_by(chunk)
-                fields |= {
-                    "section": first + 1 + text.first,
-                    "body": stored.body,
-                    "head": stored.head,
-                    "length": len(stored.body),
-                }
-            changes.append((index, str(number), fields, passages(chunk) if searched else []))
-        sources = self._state.sources
-        self._state = replace(
-            self._state, next_row=first + 1 + len(rows),
-            sources=sources if source_id in sources else (*sources, source_id),
-        )  # fmt: skip
-        self._touched.add(index)
-        self._known.setdefault(source_id, {})[document_id, version] = StoredDocument(content_hash, index, first, True)
-        self._taken_now |= {(source_id, row.chunk_id): (document_id, version) for row in rows}
-        self._changes += changes
-        if len(self._changes) >= self._store.at_once:
+    def _write(self, document: WrittenDocument) -> None:
+        source_id, *own = document.name
+        place = self._place(source_id) or SourcePlace()
+        holds = place.holds(Classification(document.claimed) if document.claimed else None)
+        index_name, first, sources = self._class_of(holds).index_name, self._next.next_row, self._next.sources
+        rows = new_rows(document, index_name, first, self._state.writing)
+        self._next = replace(
+            self._next, next_row=first + len(rows), sources=tuple(dict.fromkeys((*sources, source_id)))
+        )
+        self._touched.add(index_name)
+        key = (own[0], own[1])
+        self._known[source_id][key] = StoredDocument(
+            document.content_hash, index_name, first, rows[0].fields.get("source_file"), True
+        )
+        self._taken_now |= {(source_id, row.chunk_id): key for row in document.rows}
+        self._rows += rows
+        if len(self._rows) >= self._store.at_once:
             self._flush()
 
     def _flush(self) -> None:
-        """Embed and send what was written.
-
-        Raises:
-            StoreError: an earlier call failed.
-        """
-        at_once = self._store.at_once
-        changes, self._changes = self._changes, []
-        for some in (changes[at : at + at_once] for at in range(0, len(changes), at_once)):
-            self._send(
-                [
-                    (json.dumps({"index": {"_index": index, "_id": row_id}}), json.dumps(fields))
-                    for index, row_id, fields in self._embedded(some)
-                ]
-            )
-
-    def _embedded(self, changes: Sequence[Change]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Yield the rows with their vectors; each further vector of a long text gets a row of its own."""
-        texts = [text for *_, texts in changes for text in texts]
-        try:
-            vectors = iter(self._embedder.embed_documents(texts) if self._embedder and texts else ())
-        except BaseException:
-            self._broken = True
-            raise
-        for index, row_id, fields, own in changes:
-            if self._embedder is None or not own:
-                yield index, row_id, {**fields, "unembedded": True} if own else fields
-                continue
-            for part, vector in enumerate(next(vectors) for _ in own):
-                kept = {"vector": [*map(float, vector)]} if any(vector) else {}
-                if not part:
-                    yield index, row_id, {**fields, **kept}
-                elif kept:
-                    shared = {name: value for name, value in fields.items() if name not in _OF_TEXT}
-                    yield index, f"{row_id}.{part}", {**shared, "kind": "part", "part": part, **kept}
-
-    def _send(self, lines: Sequence[tuple[str, ...]]) -> None:
-        if self._broken:
-            raise StoreError(
-                f"everything written since the last commit is lost, because a call failed: run '{INGEST}' again"
-            )
-        try:
+        """Embed and send what was written."""
+        rows, self._rows = self._rows, []
+        for some in (rows[at : at + self._store.at_once] for at in range(0, len(rows), self._store.at_once)):
+            self._calls.bulk(list(changes(some, self._embedder)))
             if self._state.until - self._now().timestamp() < LEASE_S / 2:
                 self._state = replace(self._state, until=self._until())
                 self._document.write(self._state)
-            self._calls.bulk(lines)
-        except BaseException:
-            self._broken = True
-            raise
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Refuse everything after a failure that may have left half a document.
+
+        Raises:
+            StoreError: an earlier change failed.
+        """
+        if self._broken:
+            raise StoreError(
+                f"everything written since the last commit is lost, because a change failed: run '{INGEST}' again"
+            )
+        self._broken = True
+        yield
+        self._broken = False

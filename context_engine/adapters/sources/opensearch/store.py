@@ -136,7 +136,7 @@ class OpenSearchStore:
         calls = self._server.reading(_LIST_S)
         state = StateDocument(calls, self._prefix).read()
         view = StoreView(calls, state, state.readable(None))
-        rows = calls.scan(view.indices, both(state.visible, _OF_CHUNKS, _of(source_id)), CHUNK_FIELDS)
+        rows = calls.snapshot(view.indices, both(state.visible, _OF_CHUNKS, _of(source_id)), CHUNK_FIELDS)
         return map(chunk_of, rows)
 
     def fetch(
@@ -307,5 +307,5 @@ def stored_documents(server: OpenSearchServer, prefix: str, source_id: str) -> M
         return {}
     fields = ("document_id", "version", "content_hash")
     indices = [held.index_name for held in state.classes]
-    rows = calls.scan(indices, both(state.visible, _OF_DOCUMENTS, _of(source_id)), fields)
+    rows = calls.snapshot(indices, both(state.visible, _OF_DOCUMENTS, _of(source_id)), fields)
     return {(row["document_id"], row["version"]): row["content_hash"] for row in rows}
