@@ -23,6 +23,8 @@ from typing import Self
 __all__ = ["OpenSearchNode", "missing"]
 
 HERE = Path(__file__).with_name("engines") / "opensearch"
+MEMORY = Path("/dev/shm")
+"""A node writes to the disk and waits for it at every change; in memory it does not wait."""
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
 
 
@@ -52,7 +54,7 @@ class OpenSearchNode:
     """A node; it starts when entered and is stopped, by its process id, when left."""
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="opensearch-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="opensearch-", dir=MEMORY if MEMORY.is_dir() else None))
         (self._folder / "config").mkdir()
         self.port = _free_port()
         self.start()

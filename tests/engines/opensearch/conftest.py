@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import count
@@ -26,7 +27,7 @@ class Store:
 
     def __init__(self, url: str, embedder: Embedder | None = None, **settings: Any) -> None:
         self.embedder, self.settings, self.repair, self.clock = embedder, Settings(**settings), False, FixedClock()
-        self.own: dict[str, Any] = {"index_prefix": f"store_{next(_NUMBERS)}", "shards": 2, "replicas": 0}
+        self.own: dict[str, Any] = {"index_prefix": f"store_{os.getpid()}_{next(_NUMBERS)}", "shards": 2, "replicas": 0}
         self.connection = Connection(base_url=url)
 
     def spec(self, source_id: str = "notes", **fields: Any) -> SourceSpec:

@@ -28,7 +28,7 @@ class OfStore:
 
 class TestSource(OfStore, SourceContract, AccessContract):
     question = "approval limit"
-    changes, questions = 12, 8
+    changes, questions = 6, 4
 
     def make_source(self) -> Any:
         with self.bank.sink() as sink:
