@@ -13,7 +13,6 @@ import pytest
 from context_engine.adapters.sources.opensearch import search, state
 from context_engine.core.models import (
     Chunk,
-    Classification,
     Condition,
     ExaminationRequest,
     FetchRequest,
@@ -171,11 +170,15 @@ def test_documents_move_with_their_access_rules(store: Any) -> None:
     with store.sink(store.spec(), store.spec("other")) as sink:
         for source_id in ("notes", "other"):
             sink.put(source_id, "a", "", "1", [Chunk(content="The approval limit.", chunk_id=source_id)])
-    closed = store.spec(classification=Classification.RESTRICTED)
-    assert isinstance(error_of(lambda: store.source(closed).search(QUESTION)), RepartitionRequired)
-    with store.sink(closed, store.spec("other")):
+
+    def rules_of(source_id: str) -> str:
+        return "board" if source_id == "notes" else ""
+
+    closed = store.source(rules_of=rules_of)
+    assert isinstance(error_of(lambda: closed.search(QUESTION)), RepartitionRequired)
+    with store.sink(store.spec(), store.spec("other"), rules_of=rules_of):
         pass
-    assert [chunk.chunk_id for chunk in store.source(closed).search(QUESTION).chunks] == ["notes"]
+    assert [chunk.chunk_id for chunk in closed.search(QUESTION).chunks] == ["notes"]
     assert [chunk.chunk_id for chunk in store.source(store.spec("other")).search(QUESTION).chunks] == ["other"]
     assert len(indices(store)) == 2
 
