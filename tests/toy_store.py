@@ -23,6 +23,8 @@ from context_engine.core.models import (
     CalibrationPlan,
     Chunk,
     HeldVectors,
+    Link,
+    LinkQuery,
     ScopeCalibration,
     Score,
     ScoreKind,
@@ -40,6 +42,7 @@ from context_engine.core.text import terms
 from context_engine.errors import StoreError
 from context_engine.testing import FakeEmbedder
 from context_engine.wiring import adapters
+from tests.toy_graph import linked
 
 Key = tuple[str, str, str]
 
@@ -299,6 +302,9 @@ class ToySource:
 
     def search(self, query: SourceQuery) -> SourceAnswer:
         return self.store.search(self.source_id, query)
+
+    def linked(self, query: LinkQuery) -> list[Link]:
+        return linked(self.store, self.source_id, query)
 
     def list_chunks(self) -> Iterator[Chunk]:
         return (chunk for _, chunk in self.store.readable([self.source_id], None))

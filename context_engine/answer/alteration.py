@@ -20,7 +20,7 @@ _MOST_LEFT_OUT: Final = 3
 """More tokens in a row are a part of the statement that the sentence does not speak of."""
 
 
-class _Change(NamedTuple):
+class _Alteration(NamedTuple):
     """Tokens of the statement, and what the sentence has in their place.
 
     Attributes:
@@ -99,15 +99,15 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
 
 def _changes(
     claim: Sequence[MeaningToken], statement: Sequence[MeaningToken], predicates: Sequence[tuple[int, int]]
-) -> Iterator[_Change]:
+) -> Iterator[_Alteration]:
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
             at_edge = start == end and (first == 0 or last == len(statement))
             is_part = at_edge or last - first > _MOST_LEFT_OUT or (start == end and (first, last) in predicates)
-            yield _Change(statement[first:last], claim[start:end], is_part)
+            yield _Alteration(statement[first:last], claim[start:end], is_part)
 
 
-def _findings(change: _Change, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
+def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
     """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
     for key in _strict(change.new) & added:
         yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
@@ -124,7 +124,7 @@ def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
     return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
 
 
-def _is_swap(changes: Sequence[_Change]) -> bool:
+def _is_swap(changes: Sequence[_Alteration]) -> bool:
     """Return whether two changes put in what the other leaves out, and a name is among it."""
     return any(
         content_keys(first.old) & content_keys(second.new)

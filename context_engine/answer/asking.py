@@ -190,8 +190,9 @@ def _search_request(
     deployment: Deployment, query: RAGQueryRequest, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
     check_limits(query, deployment.settings)
-    domain = only_domain(deployment.known_to(principal), query.domain)
-    return search_request(query, domain, principal=principal, caller=caller, request_id=request_id)
+    registry = deployment.known_to(principal)
+    domain = only_domain(registry, query.domain)
+    return search_request(query, domain, registry, principal=principal, caller=caller, request_id=request_id)
 
 
 def _history(asked: AnswerRequest) -> list[ChatMessage]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Final, Literal, NamedTuple, Protocol
 
 from context_engine.answer.clauses import StatedClause, stated
@@ -16,13 +16,15 @@ from context_engine.answer.reading import MeaningKind, MeaningToken, content_key
 from context_engine.answer.sentences import StatementKind
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
+from context_engine.core.text import stems
 
 LEAST_ALIKE: Final = 0.7
 """Least share of the longer sentence's words that both must have to say the same thing."""
 _HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
 _LEAST_WORDS: Final = 3
 _COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
-
+_LAW: Final = "section article clause annex appendix chapter schedule paragraph rule regulation cfr usc"
+_PARTS_OF_LAWS: Final = frozenset(stems(_LAW.split()))
 
 Yields = Literal["first", "second", "undecided"]
 
@@ -133,11 +135,14 @@ def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tu
 def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
     """Return whether two sentences are about the same thing.
 
-    At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name in place of the other's.
+    At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name, or a place in a law
+    ("45 CFR 164.524", "Article 17"), in place of the other's.
     """
     words, others = _words(first), _words(second)
     common = words & others
     renamed = _names(first) - others and _names(second) - words
+    places, other_places = frozenset(_law_places(first)), frozenset(_law_places(second))
+    renamed = renamed or (places - other_places and other_places - places)
     return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))
 
 
@@ -205,6 +210,11 @@ def _words(tokens: Iterable[MeaningToken]) -> frozenset[str]:
 
 def _names(tokens: Iterable[MeaningToken]) -> frozenset[str]:
     return frozenset(token.key for token in tokens if token.is_name)
+
+
+def _law_places(tokens: Sequence[MeaningToken]) -> Iterator[str]:
+    """Yield the number behind each word that names a part of a law: "Article 17"."""
+    return (token.key for before, token in pairwise(tokens) if before.key in _PARTS_OF_LAWS and token.value)
 
 
 def _values(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:

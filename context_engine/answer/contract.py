@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -15,8 +15,9 @@ from context_engine.answer.cost import money_text, total
 from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.text import answer_text, cited, conflict_text
 from context_engine.answer.values import Evidence, Quote, Sentence
-from context_engine.core.models import AnswerPolicy, Context, SearchResult
+from context_engine.core.models import AnswerPolicy, Citation, Context, ContextBlock, SearchResult
 from context_engine.service.answers import context_citation
+from context_engine.service.contract.chunks import Namespace
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.context import ContextCitation
 from context_engine.service.contract.rag import Answered, Asked, Day, Flag, Name, Query, TopK
@@ -39,7 +40,7 @@ class AnswerRequest(Asked):
     domain: Name | None = Field(None, description="A registered domain; may be omitted if there is only one.")
     persona_key: Name | None = Field(None, description="A persona: GET /api/v1/rag/personas lists them.")
     namespaces: Annotated[tuple[Name, ...], Field(max_length=200)] | None = Field(
-        None, description="Ids of the sources to search; null: those of the persona, else all of the domain."
+        None, description="Namespaces or ids of sources to search; null: those of the persona, else all of the domain."
     )
     filters: dict[str, Any] | str | None = Field(None, description="Conditions, as in /api/v1/rag/query.")
     top_k: TopK | None = Field(None, description="Most passages that the answer may rest on.")
@@ -85,7 +86,8 @@ class QuoteOut(Answered):
     """A verbatim part of a passage."""
 
     label: str = Field(description="Of the passage, as in `citations`.")
-    namespace: str
+    namespace: Namespace
+    source_id: str
     chunk_id: str
     text: str
     start: int = Field(ge=0, description="First character in the passage as shown.")
@@ -223,7 +225,7 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         model=None if answer.written is None else answer.written.model,
         wants=answer.wants,
         text=answer_text(answer),
-        sentences=tuple(sentence_out(sentence, answer.evidence) for sentence in answer.shown),
+        sentences=tuple(sentence_out(sentence, answer) for sentence in answer.shown),
         withheld=len(answer.sentences) - len(answer.shown),
         refusal=None if refusal is None else RefusalOut(**refusal._asdict()),
         conflicts=tuple(_conflict(answer, conflict) for conflict in answer.conflicts),
@@ -262,24 +264,25 @@ def _missing_sources(result: SearchResult) -> Iterator[str]:
         yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}: {sources[0].problem}"
 
 
-def sentence_out(sentence: Sentence, evidence: Sequence[Evidence]) -> SentenceOut:
+def sentence_out(sentence: Sentence, answer: Answer) -> SentenceOut:
     """Return the published form of a sentence."""
-    known = {item.label: item for item in evidence}
+    known = {item.label: item for item in answer.evidence}
     return SentenceOut(
         text=sentence.text,
         verdict=sentence.verdict.value,
         coverage=sentence.coverage,
         labels=sentence.labels,
-        quotes=tuple(_quote(quote, known) for quote in sentence.quotes),
+        quotes=tuple(_quote(quote, known, answer.result) for quote in sentence.quotes),
         findings=tuple(FindingOut(**finding._asdict()) for finding in sentence.findings),
     )
 
 
-def _quote(quote: Quote, known: Mapping[str, Evidence]) -> QuoteOut:
+def _quote(quote: Quote, known: Mapping[str, Evidence], result: SearchResult) -> QuoteOut:
     evidence = known[quote.label]
     return QuoteOut(
         label=quote.label,
-        namespace=evidence.source_id,
+        namespace=result.namespace_of(evidence.source_id),
+        source_id=evidence.source_id,
         chunk_id=evidence.chunk_id,
         text=quote.text,
         start=quote.start,
@@ -291,8 +294,8 @@ def _conflict(answer: Answer, conflict: Conflict) -> ConflictOut:
     known = {item.label: item for item in answer.evidence}
     return ConflictOut(
         message=conflict_text(conflict),
-        first=_quote(conflict.first.quote, known),
-        second=_quote(conflict.second.quote, known),
+        first=_quote(conflict.first.quote, known, answer.result),
+        second=_quote(conflict.second.quote, known, answer.result),
         first_tier=conflict.first.tier,
         second_tier=conflict.second.tier,
         differences=tuple(DifferenceOut(**difference._asdict()) for difference in conflict.differences),
@@ -302,7 +305,11 @@ def _conflict(answer: Answer, conflict: Conflict) -> ConflictOut:
 
 def _citations(answer: Answer) -> tuple[ContextCitation, ...]:
     blocks = {block.label: block for block in answer.context.blocks}
-    return tuple(context_citation(citation, blocks[citation.label]) for citation in cited(answer))
+    return tuple(_citation(answer, citation, blocks[citation.label]) for citation in cited(answer))
+
+
+def _citation(answer: Answer, citation: Citation, block: ContextBlock) -> ContextCitation:
+    return context_citation(citation, block, answer.result.namespace_of(citation.source_id))
 
 
 def citation_line(citation: ContextCitation) -> str:
@@ -342,10 +349,10 @@ def event_json(event: Event, *, demo: bool) -> str:
         case Started(answer):
             known = {"search_id": answer.result.search_id, "decision": str(answer.result.decision), "mode": answer.mode}
             pairs = zip(answer.context.citations, answer.context.blocks, strict=True)
-            passages = [context_citation(citation, block).model_dump(mode="json") for citation, block in pairs]
+            passages = [_citation(answer, *pair).model_dump(mode="json") for pair in pairs]
             return json.dumps({**known, "citations": passages}, ensure_ascii=False)
         case Stated(answer, number, sentence):
-            fields = sentence_out(sentence, answer.evidence).model_dump(mode="json")
+            fields = sentence_out(sentence, answer).model_dump(mode="json")
             return json.dumps({"number": number, **fields}, ensure_ascii=False)
         case Finished(answer):
             return response_of(answer, demo=demo).model_dump_json()

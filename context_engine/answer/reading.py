@@ -181,7 +181,10 @@ _INVERSION: Final = re.compile(
 )
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
 _FIRST_NAME: Final = re.compile(r"[A-Z][a-z]+ (?=[A-Z][a-z])")
-_TITLE: Final = re.compile(r"(?:[A-Z]{2,}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){3,}(?=[A-Z]?[a-z])")
+_STATES: Final = "SHALL|SHOULD|MUST|MAY|CAN|CANNOT|WILL|NOT|NO|NEVER|NEITHER|REQUIRED|RECOMMENDED|OPTIONAL|ONLY"
+"""Words of a rule that standards write in capitals: "KBV SHALL NOT be used" has no title."""
+
+_TITLE: Final = re.compile(rf"(?:(?!(?:{_STATES})\b)[A-Z]{{2,}}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){{3,}}(?=[A-Z]?[a-z])")
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive."""
 

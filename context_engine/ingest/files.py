@@ -12,7 +12,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -169,6 +169,19 @@ class IngestedFolders:
         place = str(ingested.absolute())
         for source_id in source_ids:
             folders[source_id] = [place, *(known for known in folders.get(source_id, ()) if known != place)][:_MOST]
+        self._write(folders)
+
+    def forget(self, source_ids: Collection[str]) -> None:
+        """Forget the folders of sources.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        known = self._by_source()
+        if not known.keys().isdisjoint(source_ids):
+            self._write({source_id: places for source_id, places in known.items() if source_id not in source_ids})
+
+    def _write(self, folders: Mapping[str, Sequence[str]]) -> None:
         temporary = self._path.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps({"form": _FORM, "sources": folders}), "utf-8")
         temporary.replace(self._path)

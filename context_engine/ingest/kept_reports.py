@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -139,7 +139,19 @@ class KeptReports:
         Raises:
             OSError: the file cannot be written.
         """
-        kept = list(_shortened([report, *self.all()]))[:_MOST_RUNS]
+        self._write(list(_shortened([report, *self.all()]))[:_MOST_RUNS])
+
+    def forget(self, source_ids: Collection[str]) -> None:
+        """Drop the reports on sources; of a run that wrote to others too, only the counts of these stay.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        reports = self.all()
+        if any(not report.sources.keys().isdisjoint(source_ids) for report in reports):
+            self._write([rest for report in reports if (rest := _without(report, source_ids)).sources])
+
+    def _write(self, kept: Sequence[KeptReport]) -> None:
         text = json.dumps({"form": _FORM, "runs": [each.to_dict() for each in kept]}, ensure_ascii=False)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_suffix(f".{os.getpid()}")
@@ -164,10 +176,19 @@ def _report(row: Mapping[str, Any]) -> KeptReport:
     return KeptReport(**{**row, "lines": lines, "shared": tuple(row["shared"])})
 
 
+def _without(report: KeptReport, source_ids: Collection[str]) -> KeptReport:
+    others = {name: counts for name, counts in report.sources.items() if name not in source_ids}
+    return report if len(others) == len(report.sources) else replace(_without_lines(report), sources=others)
+
+
+def _without_lines(report: KeptReport) -> KeptReport:
+    return replace(report, is_whole=False, lines=(), shared=(), left_out=0)
+
+
 def _shortened(reports: Sequence[KeptReport]) -> Iterator[KeptReport]:
     """Yield the reports, the newest first, each without its lines if newer ones report on all its sources."""
     reported = set[str]()
     for report in reports:
         is_last = not reported.issuperset(report.sources)
         reported.update(report.sources)
-        yield report if is_last else replace(report, is_whole=False, lines=(), shared=(), left_out=0)
+        yield report if is_last else _without_lines(report)

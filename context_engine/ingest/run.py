@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -48,6 +48,7 @@ def ingest(
     sink: Sink,
     *,
     source_id: str | None = None,
+    beside: Sequence[SourceSpec] = (),
     options: IngestOptions | None = None,
     prune: bool = False,
     allow_empty: bool = False,
@@ -64,6 +65,8 @@ def ingest(
         path: a folder, or one file.
         specs: the sources; their `documents` rules select the files.
         source_id: put every supported file into this source, regardless of the rules.
+        beside: other sources of the domain, which are not written to: a file that none of `specs` takes is passed over,
+            and what a rule of theirs includes is not left for a rule marked `otherwise`.
         prune: remove documents that the folder no longer holds. Documents of unreadable files and folders are kept,
             and all documents of a source, if more than a few, of which the folder no longer holds any. Without `prune`
             the report lists what it would remove.
@@ -84,8 +87,10 @@ def ingest(
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
     files = list(files_of(place, run.unlisted, run.linked)) if place.is_dir() else [place]
-    jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
+    jobs = [_job(file, root, (*wanted, *beside), source_id, alone=not place.is_dir()) for file in files]
     run.scan.listed.update(job.names[0] for job in jobs)
+    if beside:
+        jobs = _only_for(jobs, {spec.id for spec in wanted})
     _read_files(jobs, run, memory, progress or _no_progress)
     if progress:
         progress(len(files), len(files), "")
@@ -132,6 +137,12 @@ def _job(file: Path, root: Path, specs: Sequence[SourceSpec], source_id: str | N
     if source_id is None:
         return FileJob(file, root, names, tuple(assign(raw, specs)))
     return FileJob(file, root, names, (Assignment(source_id, None, names[0]),))
+
+
+def _only_for(jobs: Sequence[FileJob], source_ids: Collection[str]) -> list[FileJob]:
+    """Return the jobs of these sources."""
+    takers = [tuple(taker for taker in job.takers if taker.source_id in source_ids) for job in jobs]
+    return [job._replace(takers=own) for job, own in zip(jobs, takers, strict=True) if own]
 
 
 def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prune: bool) -> None:

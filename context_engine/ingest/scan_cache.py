@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -96,13 +96,32 @@ class ScanCache:
         """Write the JSON file without files below `root` that this run did not see. A failure costs only time."""
         inside = f"{_name(root)}{os.sep}"
         kept = {name: file for name, file in self._files.items() if name in self._stamps or not name.startswith(inside)}
-        temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": kept}), encoding="utf-8")
-            temporary.replace(self._path)
+            _write(self._path, kept)
         except OSError as error:
             logger.info("the scan cache was not written: %s", error)
+
+
+def forget_sources(data_dir: Path, source_ids: Set[str]) -> None:
+    """Forget the files that gave documents to sources, in every cache of a data directory.
+
+    Raises:
+        OSError: a cache cannot be written.
+    """
+    for path in data_dir.glob("files-*.json"):
+        files = _read(path)
+        kept = {
+            name: file for name, file in files.items() if source_ids.isdisjoint(row[0] for row in file["documents"])
+        }
+        if len(kept) < len(files):
+            _write(path, kept)
+
+
+def _write(path: Path, files: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": files}), encoding="utf-8")
+    temporary.replace(path)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from context_engine.core.models import (
     Outcome,
     Principal,
     SearchRequest,
+    SearchResult,
     advice_on_dicts,
     chunk_from_dict,
 )
@@ -50,10 +51,12 @@ def build_context(deployment: Deployment, request: ContextRequest, *, principal:
         AuditUnavailable: the reading could not be recorded, and no text may be given without a record.
         MaskingError: a masker failed.
     """
-    if request.chunks is not None:
-        context = _of_chunks(deployment, request, request.chunks)
+    kept = None if request.chunks is not None else deployment.kept.get(principal, request.search_id or "").result
+    if kept is None:
+        context = _of_chunks(deployment, request, request.chunks or ())
     else:
-        context = _of_search(deployment, request, principal)
+        context = _of_search(deployment, request, kept)
+    namespace_of = str if kept is None else kept.namespace_of
     text = context.text
     role = {} if request.role is None else {"role": request.role}
     messages = None if request.messages is None else tuple(inject_rag_context(request.messages, text))
@@ -61,10 +64,14 @@ def build_context(deployment: Deployment, request: ContextRequest, *, principal:
         search_id=request.search_id,
         context_string=context_string(context),
         form=context.form,
-        citations=tuple(map(context_citation, context.citations, context.blocks)),
+        citations=tuple(
+            context_citation(citation, block, namespace_of(citation.source_id))
+            for citation, block in zip(context.citations, context.blocks, strict=True)
+        ),
         left_out=tuple(
             ContextOmission.model_construct(
-                namespace=omission.source_id,
+                namespace=namespace_of(omission.source_id),
+                source_id=omission.source_id,
                 chunk_id=omission.chunk_id,
                 rank=omission.rank,
                 reason=omission.reason,
@@ -79,8 +86,7 @@ def build_context(deployment: Deployment, request: ContextRequest, *, principal:
     )
 
 
-def _of_search(deployment: Deployment, request: ContextRequest, principal: Principal) -> Context:
-    result = deployment.kept.get(principal, request.search_id or "").result
+def _of_search(deployment: Deployment, request: ContextRequest, result: SearchResult) -> Context:
     limit = limited(COUNTER, request.max_tokens or result.settings.values.context_max_tokens, request.max_chars)
     assert limit is not None
     return deployment.engine.context(result, counter=limit.counter, budget=limit.budget, form=request.form)
@@ -92,12 +98,13 @@ def _of_chunks(deployment: Deployment, request: ContextRequest, chunks: GivenChu
     return context_of_dicts(dicts, request.max_chars, request.max_tokens, counter=COUNTER, form=request.form, mask=mask)
 
 
-def context_citation(citation: Citation, block: ContextBlock) -> ContextCitation:
+def context_citation(citation: Citation, block: ContextBlock, namespace: str) -> ContextCitation:
     """Return the published form of a citation and its block."""
     return ContextCitation.model_construct(
         citation_label=citation.label,
         attribution=citation.attribution,
-        namespace=citation.source_id,
+        namespace=namespace,
+        source_id=citation.source_id,
         chunk_ids=citation.chunk_ids,
         doc_id=citation.document_id,
         document_version=citation.document_version,

@@ -71,7 +71,7 @@ def compare(
         persona=None if result.request is None else result.request.persona,
         baseline=Baseline(**_side(for_a_model(difference.baseline, mask), baseline)),
         enhanced=_enhanced(for_a_model(result, mask), enhanced),
-        difference=_difference(difference, baseline, enhanced),
+        difference=_difference(difference, result, baseline, enhanced),
     )
 
 
@@ -164,21 +164,25 @@ def _chunk(ranked: RankedChunk) -> ComparedChunk:
     )
 
 
-def _difference(compared: core.BaselineComparison, baseline: Context, enhanced: Context) -> Difference:
+def _difference(
+    compared: core.BaselineComparison, result: SearchResult, baseline: Context, enhanced: Context
+) -> Difference:
+    change = partial(_change, result)
     return Difference(
         same=tuple(chunk_name(change.key) for change in compared.of("same")),
-        moved=tuple(map(_change, compared.of("moved"))),
-        entered=tuple(map(_change, compared.of("entered"))),
-        left=tuple(map(_change, compared.of("left"))),
+        moved=tuple(map(change, compared.of("moved"))),
+        entered=tuple(map(change, compared.of("entered"))),
+        left=tuple(map(change, compared.of("left"))),
         chars=len(enhanced.text) - len(baseline.text),
         tokens=enhanced.tokens - baseline.tokens,
     )
 
 
-def _change(change: ChunkChange) -> RankChange:
+def _change(result: SearchResult, change: ChunkChange) -> RankChange:
     tested = change.after is None
     return RankChange(
-        namespace=change.key[0],
+        namespace=result.namespace_of(change.key[0]),
+        source_id=change.key[0],
         chunk_id=change.key[1],
         from_rank=change.before,
         to_rank=change.after,

@@ -34,7 +34,13 @@ def _domain_entry(name: str, spec: DomainSpec | None) -> DomainEntry:
     if spec is None:
         return DomainEntry(domain=name, title="", description="", usable=False, sources=())
     sources = tuple(
-        SourceEntry(source_id=source.id, title=source.title, authority_tier=source.tier, source_type=str(source.type))
+        SourceEntry(
+            source_id=source.id,
+            namespace=source.in_namespace,
+            title=source.title,
+            authority_tier=source.tier,
+            source_type=str(source.type),
+        )
         for source in spec.sources
     )
     return DomainEntry(domain=name, title=spec.title, description=spec.description, usable=True, sources=sources)
@@ -47,7 +53,7 @@ def personas_known_to(deployment: Deployment, principal: Principal) -> PersonasR
         PolicyError: the access policy failed.
     """
     registry = deployment.known_to(principal)
-    known = {source.id for domain in registry.domains.values() for source in domain.sources}
+    known = {name for domain in registry.domains.values() for name in domain.names}
     personas = sorted(deployment.setup.config.personas.items())
     return PersonasResponse(
         personas=tuple(_persona_entry(deployment, name, persona, known) for name, persona in personas)

@@ -44,6 +44,7 @@ class FetchedPassage(PublishedChunk):
     """A chunk that was fetched by its id; masked if its domain masks contexts."""
 
     source_id: str
+    namespace: str
     source_title: str
     chunk_id: str
     chunk: Chunk
@@ -206,6 +207,7 @@ def _of_source(
 def _passage(spec: SourceSpec, chunk: Chunk, authority: EffectiveAuthority) -> FetchedPassage:
     return FetchedPassage(
         source_id=spec.id,
+        namespace=spec.in_namespace,
         source_title=spec.title,
         chunk_id=chunk.chunk_id,
         chunk=chunk,

@@ -47,8 +47,11 @@ def answer_query(
         return next_part(deployment, principal, request.cursor)
     started = time.monotonic()
     engine = deployment.engine
-    domain = only_domain(deployment.known_to(principal), request.domain)
-    result = engine.search(search_request(request, domain, principal=principal, caller=caller, request_id=request_id))
+    registry = deployment.known_to(principal)
+    domain = only_domain(registry, request.domain)
+    result = engine.search(
+        search_request(request, domain, registry, principal=principal, caller=caller, request_id=request_id)
+    )
     several = request.max_tokens is not None or request.max_chars is not None
     parts = dealt(engine, result, max_chars=request.max_chars) if several else ()
     context = _read(engine, result, parts) if request.include_context_string else None
@@ -100,7 +103,7 @@ def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
     part = parts[number - 1]
     blocks = [block for other in parts for block in other.context.blocks]
     labels = citation_labels(blocks, (key for other in parts for key in other.keys))
-    chunks = {(chunk.namespace, chunk.chunk_id): chunk for chunk in response.chunks}
+    chunks = {(chunk.source_id, chunk.chunk_id): chunk for chunk in response.chunks}
     return response.model_copy(
         update={
             "chunks": tuple(chunks[key].model_copy(update={"citation_label": labels[key]}) for key in part.keys),

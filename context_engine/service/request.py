@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,12 +11,14 @@ from context_engine.core.models import (
     Caller,
     Condition,
     Filter,
+    FilterOp,
     Not,
     Or,
     Principal,
     Registry,
     SearchRequest,
     ServerSettings,
+    SourceSpec,
 )
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import InvalidRequest
@@ -92,14 +94,25 @@ def asked_filter(request: RAGQueryRequest) -> Filter | None:
 
 
 def search_request(
-    request: RAGQueryRequest, domain: str, *, principal: Principal, caller: Caller, request_id: str | None
+    request: RAGQueryRequest,
+    domain: str,
+    registry: Registry,
+    *,
+    principal: Principal,
+    caller: Caller,
+    request_id: str | None,
 ) -> SearchRequest:
     """Return the engine's request.
+
+    Args:
+        domain: the engine refuses and records an unknown one.
+        registry: with only what the principal may know.
 
     Raises:
         InvalidRequest: a malformed filter, or a setting given twice.
     """
-    filters = asked_filter(request)
+    filters, known = asked_filter(request), registry.domains.get(domain)
+    specs = () if known is None else known.sources
     return SearchRequest(
         query=request.query,
         domain=domain,
@@ -107,7 +120,7 @@ def search_request(
         principal=principal,
         request_id=request_id,
         as_of=request.as_of,
-        filters=None if filters is None else by_own_names(filters),
+        filters=None if filters is None else by_own_names(filters, specs),
         persona=request.persona_key,
         overrides=_overrides(request),
         require_tiers=request.require_tiers,
@@ -133,16 +146,25 @@ def _overrides(request: RAGQueryRequest) -> dict[str, Any]:
 
 
 _NAMES: Final = {"namespace": "source_id", "doc_id": "document_id"}
+_OF_SEVERAL: Final = {FilterOp.EQ: FilterOp.IN, FilterOp.NE: FilterOp.NOT_IN}
 
 
-def by_own_names(asked: Filter) -> Filter:
-    """Return a filter that names the ids of source and document as the engine does."""
+def by_own_names(asked: Filter, specs: Sequence[SourceSpec] = ()) -> Filter:
+    """Return a filter that names the ids of source and document as the engine does.
+
+    Args:
+        specs: the sources of the domain: a namespace stands for the ids of its sources.
+    """
     match asked:
         case And(parts):
-            return And(tuple(map(by_own_names, parts)))
+            return And(tuple(by_own_names(part, specs) for part in parts))
         case Or(parts):
-            return Or(tuple(map(by_own_names, parts)))
+            return Or(tuple(by_own_names(part, specs) for part in parts))
         case Not(part):
-            return Not(by_own_names(part))
-        case Condition():
-            return replace(asked, field=_NAMES.get(asked.field, asked.field))
+            return Not(by_own_names(part, specs))
+        case Condition(field, op, value):
+            namespaces = value if isinstance(value, list | tuple) else (value,)
+            ids = tuple(spec.id for spec in specs if spec.namespace is not None and spec.namespace in namespaces)
+            if field != "namespace" or not ids:
+                return replace(asked, field=_NAMES.get(field, field))
+            return Condition("source_id", _OF_SEVERAL.get(op, op), (*namespaces, *ids))

@@ -168,7 +168,9 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
         total_returned=len(scores),
         top_score=max(scores, default=None),
         average_score=fsum(scores) / len(scores) if scores else None,
-        namespaces_searched=tuple(source.source_id for source in result.sources if source.state != "failed"),
+        namespaces_searched=tuple(
+            dict.fromkeys(result.namespace_of(each.source_id) for each in result.sources if each.state != "failed")
+        ),
         filters_applied=filter_to_dict(asked),
         embedding_time_ms=round(embedding_ms, 3),
         search_time_ms=round(max(times.get("recall", 0.0) - embedding_ms, 0.0), 3),

@@ -149,8 +149,12 @@ def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> st
     return f"{lifetime(key)}: set it in rag-pipeline.json, in {variable}{by_domain} or in the pipeline config{switch}"
 
 
-ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
-"""Short names of call options and pipeline config."""
+ALIASES: Final[Mapping[str, str]] = {
+    "min_relevance": "min_relevance_score",
+    "top_k": "stage2_top_k",
+    "namespaces": "sources",
+}
+"""Other names of call options and pipeline config."""
 
 _KEYS: Final = ("API_TOKEN", "AUDIT_FORMER_KEYS", "AUDIT_KEY", "CACHE_KEY", "PRIVACY_KEY", "SESSION_KEY", "WEBHOOK_KEY")
 SECRET_VARIABLES: Final = frozenset(f"{PREFIX}{name}" for name in (*_KEYS, "AUDIT_LEDGER", "CACHE_URL"))

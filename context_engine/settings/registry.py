@@ -295,12 +295,9 @@ def _setting_problems(spec: DomainSpec, file: str) -> list[ConfigError]:
         layer = config_layer(spec.settings, file, file=file, key="settings", model=DomainSettings)
     except ConfigError as error:
         return list(error.each)
-    known = [source.id for source in spec.sources]
-    return [
-        ConfigError(f"unknown source {name!r}.{nearest(name, known)}", file=file, key="settings.sources")
-        for name in (layer["sources"].value or () if "sources" in layer else ())
-        if name not in known
-    ]
+    names = layer["sources"].value or () if "sources" in layer else ()
+    problems = filter(None, map(spec.unknown_name, names))
+    return [ConfigError(problem, file=file, key="settings.sources") for problem in problems]
 
 
 class LoadedRegistry(Registry):

@@ -13,6 +13,7 @@ from context_engine.testing.fake_dify import (
     Fault,
 )
 from context_engine.testing.fakes import FakeEmbedder, FakeReranker, FixedClock, ScriptedSource
+from context_engine.testing.graph_conformance import GraphStoreContract
 from context_engine.testing.learning_conformance import LearntAdaptersContract, StoredVectorsContract, TrainableContract
 from context_engine.testing.sink_conformance import SinkContract
 
@@ -31,6 +32,7 @@ __all__ = [
     "FakeSegment",
     "Fault",
     "FixedClock",
+    "GraphStoreContract",
     "LearntAdaptersContract",
     "ScriptedSource",
     "SinkContract",

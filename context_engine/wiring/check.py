@@ -211,9 +211,7 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Blocking
             yield _BlockingProblem(error, [name])
             continue
         yield from _of_cost(base)
-        known = [source.id for source in domain.sources]
-        for source in set(base.values.sources or ()).difference(known):
-            problem = f"domain {name!r} has no source {source!r}.{nearest(source, known)}"
+        for problem in filter(None, map(domain.unknown_name, dict.fromkeys(base.values.sources or ()))):
             yield _BlockingProblem(ConfigError(problem, file=base.origins.get("sources"), key="sources"), [name])
         for persona in resolver.personas:
             try:

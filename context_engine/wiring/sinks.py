@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import DomainSpec, SourceSpec
-from context_engine.core.protocols import Embedder, Sink
+from context_engine.core.models import DomainSpec, Registry, SourceSpec, canonical_json
+from context_engine.core.protocols import Embedder, ScrubbingSink, Sink
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import SourceOpener
@@ -94,12 +94,15 @@ def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
     return writable
 
 
-def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequence[SourceSpec]:
+def target_sources(
+    domain: DomainSpec, to: str, source_id: str | None, namespace: str | None = None
+) -> Sequence[SourceSpec]:
     """Return the sources of a domain that documents are written to.
 
     Args:
         to: the name of an adapter.
         source_id: only this source; None: all of the adapter.
+        namespace: only sources of this namespace; None: of all.
 
     Raises:
         InvalidRequest: the domain has no source of the adapter, or not the named one.
@@ -109,6 +112,12 @@ def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequen
         others = sink_names(sorted({source.adapter for source in domain.sources}))
         hint = f"; --to {others[0]} writes to those it has" if others else ""
         raise InvalidRequest(f"domain {domain.domain!r} has no source with 'adapter: {to}' in its manifest{hint}")
+    if namespace is not None:
+        known = sorted({source.in_namespace for source in fitting})
+        fitting = [source for source in fitting if source.in_namespace == namespace]
+        if not fitting:
+            where = f"of domain {domain.domain!r} that --to {to} writes to"
+            raise InvalidRequest(f"no source {where} is in namespace {namespace!r}.{nearest(namespace, known)}")
     if source_id is None:
         return fitting
     named = [source for source in fitting if source.id == source_id]
@@ -116,3 +125,52 @@ def target_sources(domain: DomainSpec, to: str, source_id: str | None) -> Sequen
         ids = [source.id for source in fitting]
         raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
     return named
+
+
+class SourceGroup(NamedTuple):
+    """Sources of one domain in one store."""
+
+    domain: DomainSpec
+    specs: list[SourceSpec]
+
+
+def groups_named(registry: Registry, names: Collection[str], domain: str | None) -> list[SourceGroup]:
+    """Return the sources with one of some ids or namespaces, each source once, by store.
+
+    Args:
+        domain: only sources of this domain; None: of all.
+
+    Raises:
+        UnknownDomain: the domain is not registered.
+        InvalidRequest: no source has one of the names, or the adapter of one cannot delete.
+    """
+    domains = [registry.domain(domain)] if domain is not None else list(registry.domains.values())
+    known = sorted({name for spec in domains for name in spec.names})
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"there is no source or namespace {name!r}.{nearest(name, known)}")
+    once = {source.id: (spec, source) for spec in reversed(domains) for source in spec.named(names)}
+    groups: dict[Hashable, SourceGroup] = {}
+    for spec, source in once.values():
+        if load_source_adapter(source.adapter).open_sink is None:
+            raise InvalidRequest(f"source {source.id!r}: adapter {source.adapter!r} only searches, and removes nothing")
+        store = (spec.domain, source.adapter, source.connection, canonical_json(source.settings))
+        groups.setdefault(store, SourceGroup(spec, [])).specs.append(source)
+    return list(groups.values())
+
+
+def remove_documents(specs: Sequence[SourceSpec], sink: Sink, *, dry_run: bool) -> tuple[dict[str, int], str]:
+    """Remove all documents of some sources from their sink, with everything that they leave behind in the store.
+
+    Returns:
+        The number of documents of each source, and where copies stay (`ScrubbingSink.scrub`).
+    """
+    documents = {spec.id: list(sink.documents(spec.id)) for spec in specs}
+    counts = {source_id: len(keys) for source_id, keys in documents.items()}
+    if dry_run:
+        return counts, ""
+    for source_id, keys in documents.items():
+        for key in keys:
+            sink.delete(source_id, *key)
+    sink.commit()
+    return counts, sink.scrub() if isinstance(sink, ScrubbingSink) else ""

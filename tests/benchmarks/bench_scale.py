@@ -70,7 +70,8 @@ class Synthetic:
 
 
 def _number(text: str) -> int:
-    return int(text.split(maxsplit=1)[0][1:])
+    number = text.split(maxsplit=1)[0][1:]
+    return int(number) if number.isdigit() else 0
 
 
 def main() -> None:

@@ -288,3 +288,11 @@ def test_watching_takes_in_what_changes_until_it_is_stopped(bank: Path, dify: Fa
             too_late.cancel()
             watching.kill()
     assert len(dify.documents("procedures")) == 2
+
+
+def test_a_source_in_dify_is_emptied(bank: Path) -> None:
+    assert run("--to", "dify", "--write-ids", "manifests/bank.yaml").exit_code == 0
+    for arguments, documents in ((["--dry-run"], 2), (["--yes"], 2), (["--dry-run"], 0)):
+        removed = CliRunner().invoke(main, ["kb", "remove", "procedures", "--json", *arguments])
+        assert removed.exit_code == 0 and KEY not in removed.output
+        assert json.loads(removed.stdout)["sources"] == {"procedures": documents}

@@ -22,6 +22,7 @@ OTHERWISE_TESTED = {
     "events.md",
     "integrations.md",
     "mcp.md",
+    "namespaces.md",
     "observability.md",
     "pages.md",
     "pages-review.md",

@@ -25,7 +25,7 @@ from click.shell_completion import (
 
 _HERE: Final = Path(__file__).resolve().parent
 _VARIABLE: Final = "_CONTEXT_ENGINE_COMPLETE"
-_NAMED: Final = {"--domain": "domain", "--persona": "persona", "--source": "source"}
+_NAMED: Final = {"--domain": "domain", "--persona": "persona", "--source": "source", "--namespace": "namespace"}
 _METAVARS: Final = {"FILE": "file", "FILES": "file", "PATH": "file", "PATHS": "file", "DIR": "dir", "FOLDER": "dir"}
 _PLACES: Final = ("file", "dir")
 Command = Mapping[str, Any]
@@ -143,8 +143,8 @@ def _values(kind: Any, start: str, given: Mapping[str, str]) -> list[CompletionI
 def command_tree(command: click.Command) -> dict[str, Any]:
     """Return a command for `commands.json`: its options with what their values are, its argument and its commands.
 
-    The kind of a value is a list of choices, "file", "dir", "domain", "persona", "source", "" for any text, or None for
-    a flag.
+    The kind of a value is a list of choices, "file", "dir", "domain", "persona", "source", "namespace", "" for any
+    text, or None for a flag.
     """
     context = click.Context(command)
     commands = command.commands if isinstance(command, click.Group) else {}
@@ -186,9 +186,9 @@ def configured_names(kind: str, config_dir: str | None, domain: str | None) -> l
     """Return the names that the user may know, sorted; none if the configuration cannot be read.
 
     Args:
-        kind: "domain", "persona" or "source".
+        kind: "domain", "persona", "source" or "namespace".
         config_dir: the value of `--config-dir`.
-        domain: only the sources of this domain.
+        domain: only the sources and namespaces of this domain.
     """
     try:
         folder = _folder(config_dir)
@@ -202,7 +202,8 @@ def configured_names(kind: str, config_dir: str | None, domain: str | None) -> l
     if kind == "domain":
         return sorted(str(row["domain"]) for row in manifests)
     chosen = [row for row in manifests if domain in (None, row["domain"])]
-    return sorted(str(source["id"]) for row in chosen for source in row["sources"])
+    key = "id" if kind == "source" else kind
+    return sorted({str(source[key]) for row in chosen for source in row["sources"] if source.get(key)})
 
 
 def _folder(config_dir: str | None) -> Path | None:
@@ -251,6 +252,6 @@ def _known(config_dir: str | None) -> list[Mapping[str, Any]]:
     setup = load_setup(config_dir=config_dir)
     known = setup.visible(acting_principal(setup.config.principals, None))
     return [
-        {"domain": spec.domain, "sources": [{"id": source.id} for source in spec.sources]}
+        {"domain": spec.domain, "sources": [source.model_dump(include={"id", "namespace"}) for source in spec.sources]}
         for spec in known.domains.values()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -68,14 +68,17 @@ def _title(name: str, title: str) -> Text:
 
 def _sources(domain: DomainSpec, stored: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
     rows = []
+    named_alike = any(source.namespace for source in domain.sources)
     for source in domain.sources:
         counts = _counts(source, stored)
         numbers = [Text("–", "dim") if count is None else Text(str(count)) for count in counts]
         title = Text(clean(source.title), "dim")
-        rows.append((source.id, tier_text(source.tier), source.adapter, *numbers, title))
-    made = table(("source", "tier", "adapter", ">documents", ">chunks", "title"), rows, indented=True)
+        named = (source.namespace or "",) if named_alike else ()
+        rows.append((source.id, *named, tier_text(source.tier), source.adapter, *numbers, title))
+    columns = ("source", *(("namespace",) if named_alike else ()), "tier", "adapter", ">documents", ">chunks", "title")
+    made = table(columns, rows, indented=True)
     # The tables of all domains stand below each other: their columns begin at the same place.
-    made.columns[0].min_width, made.columns[1].min_width = width, len("3 standard")
+    made.columns[0].min_width, made.columns[1 + named_alike].min_width = width, len("3 standard")
     return made
 
 
@@ -110,16 +113,36 @@ def _published(context: CliContext, stored: Mapping[str, tuple[int, int]] | None
                 "title": domain.title,
                 "problem": None,
                 "sources": [_published_source(source, stored) for source in domain.sources],
+                "namespaces": _published_namespaces(domain, stored),
             }
         )
     unread = [str(problem) for problem in registry.unread]
     return {"domains": rows, "problems": unread, "base": str(context.base), "demo": context.demo}
 
 
+def _published_namespaces(
+    domain: DomainSpec, stored: Mapping[str, tuple[int, int]] | None
+) -> dict[str, dict[str, int | None]]:
+    """Return the documents and chunks of each namespace; unknown if another system holds those of a source."""
+    counts: dict[str, list[tuple[int | None, int | None]]] = {}
+    for source in domain.sources:
+        counts.setdefault(source.in_namespace, []).append(_counts(source, stored))
+    return {
+        name: {key: _total(numbers) for key, numbers in zip(("documents", "chunks"), zip(*of_sources))}
+        for name, of_sources in counts.items()
+    }
+
+
+def _total(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
 def _published_source(source: SourceSpec, stored: Mapping[str, tuple[int, int]] | None) -> dict[str, Any]:
     documents, chunks = _counts(source, stored)
     return {
         "id": source.id,
+        "namespace": source.in_namespace,
         "title": source.title,
         "type": str(source.type),
         "tier": source.tier,

@@ -60,6 +60,7 @@ class IngestCommand:
     domain: str
     to: str
     source_id: str | None
+    namespace: str | None
     prune: bool
     allow_empty: bool
     dry_run: bool
@@ -77,6 +78,7 @@ class IngestCommand:
             ("--domain", self.domain),
             ("--to", self.to if self.to != _DEFAULT_ADAPTER else None),
             ("--source", self.source_id),
+            ("--namespace", self.namespace),
             ("--config-dir", location.config_dir),
             ("--data-dir", location.data_dir),
             ("--stage", location.stage),
@@ -96,6 +98,9 @@ class IngestCommand:
     "another installed adapter that can be written to.",
 )
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, regardless of the rules.")
+@click.option(
+    "--namespace", metavar="NAME", help="Ingest only into the sources of this namespace, each by its own rules."
+)
 @click.option("--prune", is_flag=True, help="Remove documents that are no longer in the folder.")
 @click.option(
     "--allow-empty",
@@ -163,7 +168,7 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
 
     domain = context.setup.registry.domain(request.domain)
     load_source_adapter(request.to)  # an adapter that is not installed is the first problem to report
-    specs = target_sources(domain, request.to, request.source_id)
+    specs = target_sources(domain, request.to, request.source_id, request.namespace)
     if request.write_ids is not None:
         with_dataset_ids(request.write_ids, {})  # an unusable file is reported before anything is written
     models = context.setup.models(context.data_dir)
@@ -179,7 +184,7 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
         if all(map(in_embedded_base, specs)):
             remember_folder(context.base, request.path, written_to)
         keep_report(context, report, domain=request.domain, adapter=request.to, source_ids=written_to)
-        calibrations = _calibrate(context, models, domain, specs[0])
+        calibrations = calibrate_store(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
     advice = [*sink_report.advice, *_write_ids(request, sink_report.dataset_ids)]
@@ -264,7 +269,9 @@ def noting_sleep(reason: str) -> Callable[[float], None]:
     return wait
 
 
-def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec) -> list[DomainCalibration]:
+def calibrate_store(
+    context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec
+) -> list[DomainCalibration]:
     """Calibrate every domain of the store that was written to, if it offers calibration and changed enough.
 
     A failure does not fail the command: the documents are written, and a default threshold is used.
@@ -300,7 +307,8 @@ def _run(context: CliContext, request: IngestCommand, specs: Sequence[SourceSpec
     from context_engine.ingest.run import ingest as run
     from context_engine.ingest.scan_cache import ScanCache
 
-    effective = context.setup.resolver.base(context.setup.registry.domain(request.domain))
+    domain = context.setup.registry.domain(request.domain)
+    effective = context.setup.resolver.base(domain)
     options = IngestOptions(
         strategies=context.setup.config.chunking,
         max_chunk_tokens=effective.chunk_limit,
@@ -308,13 +316,15 @@ def _run(context: CliContext, request: IngestCommand, specs: Sequence[SourceSpec
         jobs=request.jobs,
         settings=context.setup.config.ingest,
     )
+    beside = () if request.namespace is None else [spec for spec in domain.sources if spec not in specs]
+    remembered = "-".join(filter(None, ("files", request.to, request.namespace)))
     try:
         with progress_bar("Ingesting …") as progress:
             return run(
                 request.path, specs, sink,
-                source_id=request.source_id, options=options, dry_run=request.dry_run, progress=progress,
+                source_id=request.source_id, beside=beside, options=options, dry_run=request.dry_run, progress=progress,
                 prune=request.prune, allow_empty=request.allow_empty,
-                memory=ScanCache(context.data_dir / f"files-{request.to}.json", force=request.force),
+                memory=ScanCache(context.data_dir / f"{remembered}.json", force=request.force),
             )  # fmt: skip
     except SourceError:
         note("What was written stays: run the command again to continue.")

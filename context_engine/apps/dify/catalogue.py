@@ -265,6 +265,7 @@ def _source(spec: SourceSpec, states: Sequence[PartHealth]) -> dict[str, Any]:
     problems = [state.problem for state in states if state.problem]
     return {
         "source_id": spec.id,
+        "namespace": spec.in_namespace,
         "title": spec.title,
         "source_type": str(spec.type),
         "authority_tier": spec.tier,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, cast
@@ -165,8 +165,11 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     name = chosen_domain(fields, registry)
     tier = AUTHORITY[choice_field(fields, "authority", tuple(AUTHORITY), "everything")]
     overrides: dict[str, Any] = whole_fields(fields)
+    namespaces = _listed(text_field(fields, "namespaces"))
+    if namespaces:
+        overrides["sources"] = namespaces
     if tier < 5 and name in registry.names:  # the engine refuses and records an unknown domain
-        overrides["sources"] = _sources_within(registry.domain(name), tier)
+        overrides["sources"] = _sources_within(registry.domain(name), tier, namespaces)
     request = SearchRequest(
         query=query_field(fields),
         domain=name,
@@ -228,16 +231,26 @@ def context_form(fields: Mapping[str, Any]) -> Form:
     return cast(Form, choice_field(fields, "context_form", ("markdown", "text"), "markdown"))
 
 
-def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
-    """Return the sources that can have chunks of that authority; the others need not be searched."""
-    allowed = tuple(source.id for source in domain.sources if source.tier <= tier or source.trust_document_metadata)
-    if not allowed:
-        best = min(source.tier for source in domain.sources)
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, (text or "").split(","))))
+
+
+def _sources_within(domain: DomainSpec, tier: int, namespaces: Sequence[str]) -> tuple[str, ...]:
+    """Return the sources that can have chunks of that authority; the others need not be searched.
+
+    Args:
+        namespaces: only sources of these namespaces or ids; an unknown one is left for the engine to refuse. (): all.
+    """
+    unknown = tuple(name for name in namespaces if name not in domain.names)
+    sources = domain.named(namespaces) if namespaces else domain.sources
+    allowed = tuple(source.id for source in sources if source.tier <= tier or source.trust_document_metadata)
+    if not allowed and not unknown:
+        best = min(source.tier for source in sources)
+        where = f"domain {domain.domain!r}" + (f" in {', '.join(namespaces)}" if namespaces else "")
         raise InvalidRequest(
-            f"domain {domain.domain!r} has no source of tier {tier} or better; its best is tier {best}: choose a wider "
-            "'Authority'"
+            f"{where} has no source of tier {tier} or better; its best is tier {best}: choose a wider 'Authority'"
         )
-    return allowed
+    return (*allowed, *unknown)
 
 
 def _filter(text: str | None) -> Filter | None:

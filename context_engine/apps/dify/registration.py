@@ -62,7 +62,7 @@ def simulate_calls(address: str, token: str, *, domain: str | None, query: str) 
     return played
 
 
-class _Sent(NamedTuple):
+class _RegistrationCall(NamedTuple):
     """An answer, or the reason why there is none."""
 
     answer: httpx.Response | None
@@ -76,19 +76,19 @@ class _Sent(NamedTuple):
 
 def _sent(
     client: httpx.Client, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, follow: bool = False
-) -> _Sent:
+) -> _RegistrationCall:
     """Send a request as Dify does: the older probe has no body and no Content-Type."""
     started = time.monotonic()
     try:
         answer = client.post(url, headers=headers, json=body, timeout=TIMEOUT_S, follow_redirects=follow)
     except httpx.TimeoutException:
-        return _Sent(None, time.monotonic() - started, f"no answer within {TIMEOUT_S:g} s")
+        return _RegistrationCall(None, time.monotonic() - started, f"no answer within {TIMEOUT_S:g} s")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return _Sent(None, time.monotonic() - started, f"it cannot be reached ({type(error).__name__})")
-    return _Sent(answer, time.monotonic() - started)
+        return _RegistrationCall(None, time.monotonic() - started, f"it cannot be reached ({type(error).__name__})")
+    return _RegistrationCall(answer, time.monotonic() - started)
 
 
-def _registered(step: str, sent: _Sent) -> SimulatedCall:
+def _registered(step: str, sent: _RegistrationCall) -> SimulatedCall:
     status = sent.status
     if status is None:
         ok, verdict = False, f"Dify refuses the registration: {sent.problem}"
@@ -103,12 +103,12 @@ def _registered(step: str, sent: _Sent) -> SimulatedCall:
     return SimulatedCall(step, ok, status, round(sent.elapsed_s, 3), verdict)
 
 
-def _retrieved(sent: _Sent) -> SimulatedCall:
+def _retrieved(sent: _RegistrationCall) -> SimulatedCall:
     ok, verdict, count = _judged(sent)
     return SimulatedCall("retrieval", ok, sent.status, round(sent.elapsed_s, 3), verdict, count)
 
 
-def _judged(sent: _Sent) -> tuple[bool, str, int | None]:
+def _judged(sent: _RegistrationCall) -> tuple[bool, str, int | None]:
     nothing = "Dify's node says 'succeeded, nothing found'"
     answer = sent.answer
     if answer is None:

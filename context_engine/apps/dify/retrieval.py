@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.dify.api import EXTERNAL_TRY_S
 from context_engine.apps.dify.credentials import Redactor
@@ -25,7 +25,7 @@ from context_engine.apps.dify.failure import failure
 from context_engine.apps.dify.node_output import missing_sources, of_missing_sources
 from context_engine.apps.dify.reader_texts import reader_text, tongue_of
 from context_engine.core.models import MAX_QUERY_CHARS, Caller, Principal, SearchRequest, SearchResult
-from context_engine.errors import AllSourcesFailed, InvalidRequest, SourceBusy, UnknownDomain
+from context_engine.errors import AllSourcesFailed, InvalidRequest, SourceBusy, UnknownDomain, nearest
 from context_engine.secrecy import hide
 from context_engine.service.deployment import Deployment
 
@@ -154,11 +154,11 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
             else _told("nothing_searched", str(error), "mend_persona", asked.request.query)
         )
     try:
-        domain, persona = _knowledge(asked.request.knowledge_id, deployment, principal)
+        place = _knowledge(asked.request.knowledge_id, deployment, principal)
     except InvalidRequest as error:
         return _unknown(error, asked)
     try:
-        result = _searched(asked, domain, persona or asked.persona, principal, deployment)
+        result = _searched(asked, place, principal, deployment)
     except UnknownDomain as error:
         return _unknown(error, asked)
     except InvalidRequest as error:
@@ -176,9 +176,7 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
     )
 
 
-def _searched(
-    asked: Retrieval, domain: str, persona: str | None, principal: Principal, deployment: Deployment
-) -> SearchResult:
+def _searched(asked: Retrieval, place: _Knowledge, principal: Principal, deployment: Deployment) -> SearchResult:
     """Search, and again after a wait if a source was too busy to answer in time, while enough time is left.
 
     A source that forecasts when it can answer is waited for; one that does not is tried once more.
@@ -189,7 +187,7 @@ def _searched(
     repeated = 0
     while True:
         try:
-            result = deployment.engine.search(_search_request(asked, domain, persona, principal))
+            result = deployment.engine.search(_search_request(asked, place, principal))
         except AllSourcesFailed as error:
             if not isinstance(error.result, SearchResult) or not _may_wait(asked, error.result, repeated):
                 raise
@@ -230,35 +228,50 @@ def not_yet() -> ExternalAnswer:
     return refused(503, _NOT_YET, "the search is not done: the same request again gets its answer")
 
 
-def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) -> tuple[str, str | None]:
-    """Return the domain and the persona of `domain` or `domain:persona`; no domain's name holds a colon.
+class _Knowledge(NamedTuple):
+    """What a knowledge id names: a domain, and perhaps a persona or a namespace of it."""
+
+    domain: str
+    persona: str | None = None
+    namespace: str | None = None
+
+
+def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) -> _Knowledge:
+    """Return what is named by `domain`, `domain:persona` or `domain:namespace`; no domain's name holds a colon.
 
     Raises:
-        InvalidRequest: the domain exists, but not the persona.
+        InvalidRequest: the domain exists, but neither the persona nor the namespace.
     """
-    known, personas = deployment.known_to(principal).names, deployment.setup.config.personas
-    before, colon, after = knowledge_id.rpartition(":")
-    domain, persona = before.strip(), after.strip()
-    if not colon or not (domain in known or (domain and persona in personas)):
-        return knowledge_id, None
-    if domain in known and persona:
-        deployment.setup.resolver.base(persona=persona)
-    return domain, persona or None
+    registry, personas = deployment.known_to(principal), deployment.setup.config.personas
+    before, colon, after = knowledge_id.partition(":")
+    domain, name = before.strip(), after.strip()
+    if not colon or not (domain in registry.names or (domain and name in personas)):
+        return _Knowledge(knowledge_id)
+    spec = registry.domains.get(domain)
+    if spec is None or not name or name in personas:
+        return _Knowledge(domain, name or None)
+    if name not in spec.names:
+        known = nearest(name, [*personas, *spec.names])
+        raise InvalidRequest(f"{name!r} is neither a persona nor a namespace of domain {domain!r}.{known}")
+    return _Knowledge(domain, namespace=name)
 
 
-def _search_request(asked: Retrieval, domain: str, persona: str | None, principal: Principal) -> SearchRequest:
+def _search_request(asked: Retrieval, place: _Knowledge, principal: Principal) -> SearchRequest:
     """Request more chunks if a threshold removes some, because our order is not that of the absolute signal."""
     request, seconds = asked.request, max(min(asked.left_s, asked.search_s), _LEAST_S)
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
+    overrides: dict[str, Any] = {"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds}
+    if place.namespace is not None:
+        overrides["sources"] = (place.namespace,)
     return SearchRequest(
         query=request.query,
-        domain=domain,
+        domain=place.domain,
         caller=Caller(app="external-knowledge"),
         principal=principal,
         request_id=asked.request_id,
         filters=request.filters,
-        persona=persona,
-        overrides={"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds},
+        persona=place.persona or asked.persona,
+        overrides=overrides,
     )
 
 

@@ -183,7 +183,7 @@ def _passage(chunk: RetrievalChunk, shared: Mapping[str, Any], nonce: str | None
     untrusted = tag.get("trust_class") == TrustClass.UNTRUSTED
     text = fence(chunk.content, nonce) if untrusted and nonce is not None else chunk.content
     return RetrievedPassage(
-        f"{chunk.namespace}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared)
+        f"{chunk.source_id}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared)
     )
 
 

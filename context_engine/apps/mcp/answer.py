@@ -27,6 +27,7 @@ def answer(call: Call, asked: AnswerArguments) -> Reply:
         query=asked.question,
         domain=asked.domain,
         persona_key=asked.persona,
+        namespaces=asked.namespaces,
         filters=asked.filters,
         as_of=asked.as_of,
         workflow=asked.workflow,
@@ -67,7 +68,7 @@ def _answered(response: AnswerResponse) -> CheckedAnswer:
         citations=[
             CitedPassage(
                 label=citation.citation_label,
-                id=passage_id(domain, citation.namespace, citation.chunk_ids[0]),
+                id=passage_id(domain, citation.source_id, citation.chunk_ids[0]),
                 title=citation.title,
                 section=citation.section,
                 page=citation.page,
@@ -89,7 +90,7 @@ def _answered(response: AnswerResponse) -> CheckedAnswer:
 
 
 def _quote(domain: str, quote: QuoteOut) -> QuotedEvidence:
-    return QuotedEvidence(label=quote.label, id=passage_id(domain, quote.namespace, quote.chunk_id), text=quote.text)
+    return QuotedEvidence(label=quote.label, id=passage_id(domain, quote.source_id, quote.chunk_id), text=quote.text)
 
 
 def _text(content: CheckedAnswer) -> str:

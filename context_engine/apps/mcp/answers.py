@@ -131,6 +131,7 @@ class SourceShown(_Answer):
     """A source that the caller may search."""
 
     id: str
+    namespace: str = Field(description="For `namespaces`, as is the id; the id if it declares none.")
     title: str
     type: str
     authority_tier: int

@@ -32,6 +32,7 @@ def _written_day(value: Any) -> Any:
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=200)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Day = Annotated[date, BeforeValidator(_written_day)]
 Tokens = Annotated[int, Field(ge=LEAST_TOKENS, le=MOST_TOKENS)]
@@ -60,6 +61,9 @@ class SearchArguments(_Arguments):
         "provenance, and the outcome of each source.",
     )
     persona: Name | Nothing = Field(None, description="A profile of search settings, from `domains`; usually omitted.")
+    namespaces: Names | Nothing = Field(
+        None, description="Search only these namespaces or sources of the domain, from `domains`; usually omitted."
+    )
     filters: dict[str, Any] | str | Nothing = Field(
         None,
         description="Conditions on metadata, such as 'doc_type=sop_document; year>=2024' or {\"year_gte\": 2024}.",
@@ -83,6 +87,9 @@ class AnswerArguments(_Arguments):
         None, description="The domain to search, from `domains`; may be omitted if there is only one."
     )
     persona: Name | Nothing = Field(None, description="A profile of search settings, from `domains`; usually omitted.")
+    namespaces: Names | Nothing = Field(
+        None, description="Search only these namespaces or sources of the domain, from `domains`; usually omitted."
+    )
     filters: dict[str, Any] | str | Nothing = Field(None, description="Conditions on metadata, as in `search`.")
     as_of: Day | Nothing = Field(
         None, description="The day for which the answer must hold, such as 2025-06-30; default: today."

@@ -45,7 +45,13 @@ def _shown(domain: DomainSpec, most_sources: int) -> DomainShown:
         title=labelled(domain.title),
         description=labelled(domain.description),
         sources=[
-            SourceShown(id=source.id, title=labelled(source.title), type=str(source.type), authority_tier=source.tier)
+            SourceShown(
+                id=source.id,
+                namespace=source.in_namespace,
+                title=labelled(source.title),
+                type=str(source.type),
+                authority_tier=source.tier,
+            )
             for source in domain.sources[:most_sources]
         ],
     )
@@ -56,8 +62,13 @@ def _text(answer: DomainsAnswer) -> str:
     for domain in answer.domains:
         lines.append(": ".join(part for part in (domain.domain, domain.title, domain.description) if part))
         lines += [
-            f"- {source.id} (tier {source.authority_tier}, {source.type}) {source.title}" for source in domain.sources
+            f"- {source.id}{_namespace(source)} (tier {source.authority_tier}, {source.type}) {source.title}"
+            for source in domain.sources
         ]
     lines += [] if answer.domains else ["There is no domain that you may search."]
     lines += [f"{answer.not_listed} more domains and sources are not listed."] if answer.not_listed else []
     return "\n".join([*lines, f"Personas: {', '.join(answer.personas) or 'none'}"])
+
+
+def _namespace(source: SourceShown) -> str:
+    return "" if source.namespace == source.id else f" in {source.namespace}"

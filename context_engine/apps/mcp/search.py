@@ -73,14 +73,16 @@ def _request(call: Call, asked: SearchArguments) -> SearchRequest:
         query=_question(asked),
         domain=asked.domain,
         persona_key=asked.persona,
+        namespaces=asked.namespaces,
         filters=asked.filters,
         top_k=asked.top_k,
         as_of=asked.as_of,
     )
     principal = call.caller.principal
     check_limits(request, call.deployment.settings)
-    domain = only_domain(call.deployment.known_to(principal), asked.domain)
-    return search_request(request, domain, principal=principal, caller=_CALLER, request_id=call.request_id)
+    registry = call.deployment.known_to(principal)
+    domain = only_domain(registry, asked.domain)
+    return search_request(request, domain, registry, principal=principal, caller=_CALLER, request_id=call.request_id)
 
 
 def _question(asked: SearchArguments) -> str:

@@ -217,7 +217,7 @@ def _reasons(comparison: Comparison) -> dict[tuple[str, str], str]:
     """Return why the rank of a passage differs between the two lists, by source and chunk."""
     changed = comparison.difference
     return {
-        (change.namespace, change.chunk_id): change.reason
+        (change.source_id, change.chunk_id): change.reason
         for change in (*changed.moved, *changed.entered, *changed.left)
     }
 

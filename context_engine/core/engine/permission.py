@@ -44,7 +44,7 @@ def permitted_settings(settings: EffectiveSettings, domain: DomainSpec) -> Effec
         domain: the part that the principal may know.
     """
     named, origin = settings.values.sources, settings.origins.get("sources")
-    known = {source.id for source in domain.sources}
+    known = frozenset(domain.names)
     if named is None or origin in _OF_THE_CALLER or known.issuperset(named):
         return settings
     kept = tuple(name for name in named if name in known)

@@ -308,6 +308,8 @@ def _extra(selected: SelectedCandidate, plan: SearchPlan, also_in: tuple[Member,
         "search_id": plan.search_id,
         "defaulted": list(_defaulted(selected)),
     }
+    if selected.candidate.spec.namespace is not None:
+        extra["namespace"] = selected.candidate.spec.namespace
     if plan.settings.mask_contexts:
         extra[MASK_CONTEXTS] = True
     if selected.path:

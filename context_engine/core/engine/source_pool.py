@@ -111,16 +111,20 @@ class SourcePool:
 
 
 def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> tuple[SourceSpec, ...]:
-    """Return all sources of the domain, or those the settings name."""
+    """Return all sources of the domain, or those the settings name by id or namespace."""
     known = [source.id for source in domain.sources]
-    for name in (*(settings.sources or ()), *request.require_sources):
+    for name in request.require_sources:
         if name not in known:
             raise InvalidRequest(f"domain {domain.domain!r} has no source {name!r}.{nearest(name, known)}")
     if settings.sources is None:
         return tuple(domain.sources)
     if not settings.sources:
-        raise InvalidRequest(f"sources is empty: name some of {', '.join(known)}, or leave it out for all of them")
-    return tuple(source for source in domain.sources if source.id in settings.sources)
+        raise InvalidRequest(
+            f"sources is empty: name some of {', '.join(domain.names)}, or leave it out for all of them"
+        )
+    for problem in filter(None, map(domain.unknown_name, settings.sources)):
+        raise InvalidRequest(problem)
+    return domain.named(settings.sources)
 
 
 def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings, *, in_call: bool) -> None:

@@ -35,7 +35,8 @@ class ProvenanceTag:
         fetched_at: UTC ISO 8601 ending in Z.
         ttl_seconds: the source's, else the manifest's, else 3600.
         extra: chunk_id, rag_score, relevance, content_sha256, document and dataset, retrieved_at, fetched_at_basis,
-            also_in, search_id, defaulted, flags, linked_from (the path that leads to it from another chunk).
+            also_in, search_id, defaulted, flags, namespace (if the source declares one), linked_from (the path that
+            leads to it from another chunk).
     """
 
     source_id: str
@@ -110,6 +111,11 @@ class PublishedChunk:
         """The page the text begins on, 1-based."""
         return self.chunk.page
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of its source; the id of the source if it declares none."""
+        return self.source_id
+
     def standing(self) -> dict[str, Any]:
         """Return the chunk's identity and the authority in force."""
         return {
@@ -126,6 +132,7 @@ class PublishedChunk:
         chunk = self.chunk
         return {
             **self.standing(),
+            "namespace": self.namespace,
             "content": chunk.content,
             "document_id": chunk.document_id,
             "document_version": chunk.document_version,
@@ -206,6 +213,11 @@ class RankedChunk(PublishedChunk):
     url: str | None = None
     recalled: float | None = field(default=None, compare=False)
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of its source; the id of the source if it declares none."""
+        return str(self.provenance.extra.get("namespace", self.source_id))
+
     def fields(self) -> dict[str, Any]:
         """Return every published field, including the numbers of the ranking and the tag."""
         return {
@@ -261,7 +273,7 @@ class RankedChunk(PublishedChunk):
             "flags": list(self.flags),
             "also_in": [{"source_id": double.source_id, "chunk_id": double.chunk_id} for double in self.also_in],
             "search_id": search_id,
-            **({"linked_from": tag.extra["linked_from"]} if "linked_from" in tag.extra else {}),
+            **{name: tag.extra[name] for name in ("namespace", "linked_from") if name in tag.extra},
         }
 
     def to_entry(self) -> dict[str, Any]:

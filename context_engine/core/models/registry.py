@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from string import Formatter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from urllib.parse import quote, urlsplit
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from context_engine.core.models.access import AccessRule
 from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
 from context_engine.core.models.notice import Notice
-from context_engine.errors import UnknownDomain
+from context_engine.errors import UnknownDomain, nearest
 
 if TYPE_CHECKING:
     from context_engine.core.models.chunk import Chunk
@@ -181,6 +181,9 @@ class SourceSpec(_FrozenModel):
 
     id: SourceId = Field(description="Unique in the registry; part of every provenance tag.")
     title: str = ""
+    namespace: SourceId | None = Field(
+        None, description="Name by which it is searched, ingested and removed together with others; default: its id."
+    )
     type: SourceType
     tier: int = Field(  # type: ignore[assignment]  # None until `_agree` has run
         None, description="1-5; must agree with the type, which is its default."
@@ -226,6 +229,11 @@ class SourceSpec(_FrozenModel):
         return self
 
     @property
+    def in_namespace(self) -> str:
+        """The declared namespace, else its id."""
+        return self.namespace or self.id
+
+    @property
     def trust(self) -> TrustClass:
         """The declared trust class, else the tier's default."""
         return self.trust_class or default_trust(self.tier)
@@ -259,7 +267,27 @@ class DomainSpec(_FrozenModel):
         twice = sorted({source_id for source_id in ids if ids.count(source_id) > 1})
         if twice:
             raise ValueError(f"source id {twice[0]!r} appears twice in domain {self.domain!r}")
+        both = sorted({source.namespace for source in self.sources if source.namespace in ids})
+        if both:
+            raise ValueError(f"namespace {both[0]!r} is the id of a source of domain {self.domain!r} too: rename one")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ids of its sources, and their namespaces."""
+        named = [source.namespace for source in self.sources if source.namespace is not None]
+        return tuple(dict.fromkeys([*(source.id for source in self.sources), *named]))
+
+    def named(self, names: Collection[str]) -> tuple[SourceSpec, ...]:
+        """Return the sources with one of these ids or namespaces, in the order of the manifest."""
+        return tuple(source for source in self.sources if source.id in names or source.namespace in names)
+
+    def unknown_name(self, name: str) -> str | None:
+        """Return the problem with a name that is neither the id nor the namespace of a source; None if it is one."""
+        if name in self.names:
+            return None
+        kinds = "source" if len(self.names) == len(self.sources) else "source or namespace"
+        return f"domain {self.domain!r} has no {kinds} {name!r}.{nearest(name, self.names)}"
 
     def source(self, source_id: str) -> SourceSpec | None:
         """Return the source with this id, or None."""

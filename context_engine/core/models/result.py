@@ -222,6 +222,10 @@ class SearchResult:
                 groups.setdefault(failure, []).append(status)
         return [tuple(group) for group in groups.values()]
 
+    def namespace_of(self, source_id: str) -> str:
+        """Return the namespace of a source of this search; its id if it declares none."""
+        return next((spec.in_namespace for spec in self.specs if spec.id == source_id), source_id)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The messages of the notices."""

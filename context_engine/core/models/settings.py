@@ -141,7 +141,7 @@ class SearchSettings(QuestionSettings, GraphSettings, RankingSettings):
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
-        None, description="Only these sources of the domain; null: all of them."
+        None, description="Only these sources of the domain, by id or namespace; null: all of them."
     )
     strict_thresholds: Flag = Field(
         False, description="Refuse a threshold for a kind of score that some source does not return."

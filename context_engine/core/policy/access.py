@@ -260,14 +260,15 @@ def _reduced(domain: DomainSpec, decision: AccessDecision) -> DomainSpec | None:
         return domain
     if not sources:
         return None
-    return domain.model_copy(update={"sources": sources, "settings": _settings(domain, allowed)})
+    reduced = domain.model_copy(update={"sources": sources})
+    return reduced.model_copy(update={"settings": _settings(reduced)})
 
 
-def _settings(domain: DomainSpec, allowed: frozenset[str]) -> Mapping[str, object]:
-    """Return a domain's settings without its denied sources; `sources` is dropped if it names no other."""
-    named = domain.settings.get("sources")
-    if not isinstance(named, list | tuple) or allowed.issuperset(named):
+def _settings(domain: DomainSpec) -> Mapping[str, object]:
+    """Return a domain's settings without names of denied sources; `sources` is dropped if it has no other name."""
+    named, known = domain.settings.get("sources"), frozenset(domain.names)
+    if not isinstance(named, list | tuple) or known.issuperset(named):
         return domain.settings
-    kept = [name for name in named if name in allowed]
+    kept = [name for name in named if name in known]
     others = {key: value for key, value in domain.settings.items() if key != "sources"}
     return {**others, "sources": kept} if kept else others

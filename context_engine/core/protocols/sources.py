@@ -242,6 +242,22 @@ class FileTrackingSink(Sink, Protocol):
 
 
 @runtime_checkable
+class ScrubbingSink(Sink, Protocol):
+    """A sink that can remove what deleted documents leave behind in its store; optional."""
+
+    def scrub(self) -> str:
+        """Commit, and remove every copy of deleted documents: in indexes, lists of values and freed space.
+
+        Returns:
+            Where copies stay that the sink cannot remove, in words for the operator; "" if there are none.
+
+        Raises:
+            SourceError, StoreError: copies may be left; calling it again completes it.
+        """
+        ...
+
+
+@runtime_checkable
 class ReportingSink(Sink, Protocol):
     """A sink that reports on a run; optional."""
 

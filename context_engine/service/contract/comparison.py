@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_engine.service.contract.chunks import ComparedChunk, Rank
+from context_engine.service.contract.chunks import ComparedChunk, Namespace, Rank
 
 COMPARISON_VERSION: Final = "1.0"
 
@@ -77,7 +77,8 @@ class RankStep(_Published):
 class RankChange(_Published):
     """A chunk whose rank differs, and the reason."""
 
-    namespace: str
+    namespace: Namespace
+    source_id: str
     chunk_id: str
     from_rank: Rank | None = Field(description="Among the candidates by relevance; the baseline shows only top_k.")
     to_rank: Rank | None = Field(description="In the answer, likewise; null if it was merged or dropped.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from context_engine.service.contract.chunks import RetrievalChunk
+from context_engine.service.contract.chunks import Namespace, RetrievalChunk
 from context_engine.service.contract.rag import (
     Answered,
     Asked,
@@ -65,7 +65,8 @@ class ContextCitation(Answered):
 
     citation_label: str
     attribution: str = Field(description="As in the text: [Source: Event Reporting Procedure, Section 3.1].")
-    namespace: str
+    namespace: Namespace
+    source_id: str
     chunk_ids: tuple[str, ...] = Field(description="Several if neighbours of a document were merged into one passage.")
     doc_id: str | None
     document_version: str | None
@@ -81,7 +82,8 @@ class ContextCitation(Answered):
 class ContextOmission(Answered):
     """A chunk that is not in the text."""
 
-    namespace: str
+    namespace: Namespace
+    source_id: str
     chunk_id: str
     rank: int
     reason: Literal["budget", "untrusted_share", "out_of_scope"] = Field(

@@ -12,9 +12,10 @@ class _Listed(BaseModel):
 
 
 class SourceEntry(_Listed):
-    """A source of a domain: a namespace."""
+    """A source of a domain."""
 
     source_id: str = Field(description="For `namespaces` of a request.")
+    namespace: str = Field(description="Likewise, with all its sources; the id of the source if it declares none.")
     title: str
     authority_tier: int = Field(ge=1, le=5, description="1 is the system of record, 5 the general web.")
     source_type: str
@@ -52,7 +53,7 @@ class PersonaEntry(BaseModel):
     rerank: bool = Field(description="Runs the model reranker, if one is configured.")
     rerank_by: str | None = Field(description="Which of the configured rerankers; null: the default.")
     namespaces: tuple[str, ...] | None = Field(
-        description="Sources that it searches, among those the caller may know; null: all of the domain."
+        description="Sources or namespaces that it searches, among those the caller may know; null: all of the domain."
     )
     settings: dict[str, Any] = Field(description="All settings of the persona, by name.")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_engine.service.contract.chunks import ChunkShown
+from context_engine.service.contract.chunks import ChunkShown, Namespace
 from context_engine.service.contract.comparison import Difference
 
 
@@ -37,7 +37,8 @@ class ExplainedStage(_Told):
 class ChunkNotShown(_Told):
     """A candidate that is not in the answer, and the reason."""
 
-    namespace: str
+    namespace: Namespace
+    source_id: str
     chunk_id: str
     title: str | None
     outcome: str = Field(description="dropped, or merged into another.")

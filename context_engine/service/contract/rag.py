@@ -82,7 +82,8 @@ class RAGQueryRequest(Asked):
     domain: Name | None = Field(None, description="A registered domain; may be omitted if there is only one.")
     persona_key: Name | None = Field(None, description="A persona: GET /api/v1/rag/personas lists them.")
     namespaces: Annotated[tuple[Name, ...], Field(max_length=200)] | None = Field(
-        None, description="Ids of the sources to search; null: those of the persona, else all of the domain."
+        None,
+        description="Namespaces or ids of sources to search; null: those of the persona, else all of the domain.",
     )
     filters: dict[str, Any] | str | None = Field(
         None,
@@ -141,7 +142,7 @@ class RetrievalStatistics(Answered):
     total_returned: int = Field(description="Chunks of the answer.")
     top_score: float | None = Field(description="Highest final_score; null without chunks.")
     average_score: float | None = Field(description="Mean final_score; null without chunks.")
-    namespaces_searched: tuple[str, ...] = Field(description="Sources that answered, at least in part.")
+    namespaces_searched: tuple[str, ...] = Field(description="Of the sources that answered, at least in part.")
     filters_applied: dict[str, Any] | None = Field(description="As a tree of and, or, not and conditions.")
     embedding_time_ms: Milliseconds = Field(description="For the vector of the query, if this service computed it.")
     search_time_ms: Milliseconds = Field(description="For the sources, without the vector.")

@@ -111,7 +111,7 @@ def _of_result(result: SearchResult, mask: Mask | None, *, recorded: bool, demo:
         outcomes={str(outcome): ends[outcome] for outcome in Outcome},
         scope_threshold=None if result.scope is None else result.scope.value,
         shown=_shown(result, names),
-        not_shown=tuple(_not_shown(fate, names) for fate in _closest(result)[:_MOST]),
+        not_shown=tuple(_not_shown(fate, result, names) for fate in _closest(result)[:_MOST]),
         swaps=_swaps(result),
         swap_count=result.swap_count,
         settings=_changed(result.settings_in_force()),
@@ -176,9 +176,10 @@ def _closest(result: SearchResult) -> list[Fate]:
     return sorted((fate for fate in result.fates if fate.outcome is not Outcome.RETURNED), key=distance)
 
 
-def _not_shown(fate: Fate, names: Mapping[Key, str | None]) -> ChunkNotShown:
+def _not_shown(fate: Fate, result: SearchResult, names: Mapping[Key, str | None]) -> ChunkNotShown:
     return ChunkNotShown(
-        namespace=fate.source_id,
+        namespace=result.namespace_of(fate.source_id),
+        source_id=fate.source_id,
         chunk_id=fate.chunk_id,
         title=names.get((fate.source_id, fate.chunk_id)),
         outcome=str(fate.outcome),
@@ -276,6 +277,7 @@ def _recorded_shown(rank: int, chunk: Mapping[str, Any]) -> ChunkShown:
     return ChunkShown(
         rank=rank,
         namespace=chunk["source"],
+        source_id=chunk["source"],
         chunk_id=chunk["chunk"],
         doc_id=chunk.get("document"),
         title=None,

@@ -140,13 +140,13 @@ def _compared(told: Explanation) -> Iterator[str]:
     )
     for word, changes in (("entered", difference.entered), ("left", difference.left), ("moved", difference.moved)):
         yield from (
-            f"- {word}: {_said(f'{change.namespace}/{change.chunk_id}')}: {_said(change.reason)}" for change in changes
+            f"- {word}: {_said(f'{change.source_id}/{change.chunk_id}')}: {_said(change.reason)}" for change in changes
         )
 
 
 def _name(chunk: ChunkShown | ChunkNotShown) -> str:
     title = f" {_said(chunk.title)}" if chunk.title else ""
-    return f"{_said(f'{chunk.namespace}/{chunk.chunk_id}')}{title}"
+    return f"{_said(f'{chunk.source_id}/{chunk.chunk_id}')}{title}"
 
 
 def _said(value: object) -> str:

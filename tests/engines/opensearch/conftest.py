@@ -28,7 +28,7 @@ class Store:
     def __init__(self, url: str, embedder: Embedder | None = None, **settings: Any) -> None:
         self.embedder, self.settings, self.repair, self.clock = embedder, Settings(**settings), False, FixedClock()
         self.own: dict[str, Any] = {"index_prefix": f"store_{os.getpid()}_{next(_NUMBERS)}", "shards": 2, "replicas": 0}
-        self.connection = Connection(base_url=url)
+        self.connection = Connection(base_url=url, max_connections=16)
 
     def spec(self, source_id: str = "notes", **fields: Any) -> SourceSpec:
         return SourceSpec(

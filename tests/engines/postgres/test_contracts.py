@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.testing import AccessContract, CalibratableContract, SinkContract, SourceContract
+from context_engine.testing import (
+    AccessContract,
+    CalibratableContract,
+    GraphStoreContract,
+    SinkContract,
+    SourceContract,
+)
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 
 pytestmark = pytest.mark.slow
@@ -17,6 +23,10 @@ TEXTS = {
     "travel": "Hotels are paid up to a limit of 200 a night, with approval by the head of the desk.",
     "records": "Minutes are kept for seven years; FCAA Notice 637(4)(b) asks for it.",
 }
+
+
+def closed_rules(source_id: str) -> str:
+    return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
 class OfStore:
@@ -67,8 +77,8 @@ class TestSinkWithVectors(TestSink):
         self.bank = vector_store
 
 
-class TestCalibrations(OfStore, CalibratableContract):
-    """Every folder of the contract is a schema of its own."""
+class TestCapabilities(OfStore, CalibratableContract, GraphStoreContract):
+    """Every folder of the contracts is a schema of its own."""
 
     def make_store(self, data_dir: Any) -> Any:
         self._of(data_dir)
@@ -77,13 +87,17 @@ class TestCalibrations(OfStore, CalibratableContract):
     def open_sink(self, data_dir: Any) -> Any:
         self._of(data_dir)
         specs = [self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE)]
-        return self.bank.sink(*specs, rules_of=lambda name: CLOSED_RULES if name == CLOSED_SOURCE else "")
+        return self.bank.sink(*specs, rules_of=closed_rules)
+
+    def open_source(self, source_id: str, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.source(self.bank.spec(source_id), closed_rules)
 
     def _of(self, data_dir: Any) -> None:
         self.bank.own = {"schema_name": f"of_{data_dir.name.lower()}"}
 
 
-class TestCalibrationsWithVectors(TestCalibrations):
+class TestCapabilitiesWithVectors(TestCapabilities):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

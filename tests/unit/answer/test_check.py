@@ -351,3 +351,10 @@ def test_the_first_word_of_a_name_is_a_name_too() -> None:
     text = "Contracts of Insurance: Carrying Contracts means the activity specified in paragraph 32 of Schedule 1."
     false = "Effecting Contracts of Insurance means the activity specified in paragraph 32 of Schedule 1."
     assert "name" in codes(checked(false, text))
+
+
+@pytest.mark.parametrize("title", ["", "PART B SCOPE "])
+def test_a_rule_in_capitals_is_no_title(title: str) -> None:
+    rule = title + "KBV SHALL NOT be used for remote proofing."
+    assert checked("KBV shall not be used for remote proofing.", rule).verdict is Verdict.SUPPORTED
+    assert checked("KBV shall be used for remote proofing.", rule).verdict is not Verdict.SUPPORTED

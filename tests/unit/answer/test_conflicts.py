@@ -97,6 +97,19 @@ def test_only_what_the_answer_quotes_is_compared() -> None:
     assert conflicts([], evidence) == ()
 
 
+def test_obligations_under_other_parts_of_a_law_are_no_contradiction() -> None:
+    duty = "Make records available as necessary to satisfy the obligations under 45 CFR 164.524 within 30 days."
+    assert differs(read(duty), read(duty.replace("164.524", "164.526"))) == ()
+    assert differs(read(duty), read(duty.replace("30", "60"))) == (ConflictDifference("number", "30 days", "60 days"),)
+
+
+def test_a_rule_in_capitals_does_not_contradict_itself() -> None:
+    rule = "(KBV) SHALL NOT be used for in-person or supervised remote identity verification."
+    assert not contradictions(
+        [passage(1, f"Knowledge-based verification {rule}"), passage(2, rule.replace("(KBV)", "KBV"))]
+    )
+
+
 def test_rows_are_compared_cell_by_cell() -> None:
     head = "| Rating | Head of Risk | FCAA |\n|---|---|---|\n"
     rows = ["| Severe event of the desk | 1 hour | 24 hours |\n", "| Severe event of the desk | 1 hour | 48 hours |\n"]

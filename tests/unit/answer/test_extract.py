@@ -257,3 +257,10 @@ def test_the_label_before_a_role_says_what_it_does(passage) -> None:
     record = passage("Harbour Note: product; approving body: Branch Product Committee; keeper: the Head of Vaults")
     other = passage("The Vault Office shall sort every product within three days.")
     assert texts("Who approves a product?", record, other)[0] == record.text
+
+
+def test_general_words_are_a_subject_only_side_by_side(passage) -> None:
+    apart = "Passwords must differ from the last 24 and change every 60 days."
+    together = "On the last day of work you must hand in your badge."
+    assert texts("What must I do on my last day?", passage(apart)) == []
+    assert texts("What must I do on my last day?", passage(f"{apart}\n\n{together}")) == [together]

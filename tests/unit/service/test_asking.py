@@ -15,7 +15,7 @@ from context_engine.service.request import check_limits, only_domain, search_req
 
 def asked(**fields: Any) -> SearchRequest:
     request = RAGQueryRequest(query="approval", **fields)
-    return search_request(request, "NPA", principal=NOBODY, caller=Caller(app="test"), request_id="r-1")
+    return search_request(request, "NPA", Registry(), principal=NOBODY, caller=Caller(app="test"), request_id="r-1")
 
 
 def test_every_field_arrives():

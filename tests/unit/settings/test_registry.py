@@ -147,7 +147,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
             "settings.stage1_top_k",
             "must be a whole number from 1 to 1000",
         ),
-        (one("NPA") + "settings: {sources: [t]}\n", "settings.sources", "unknown source 't'. Valid: s."),
+        (one("NPA") + "settings: {sources: [t]}\n", "settings.sources", "domain 'NPA' has no source 't'. Valid: s."),
         (one("NPA") + "settings: [1]\n", "settings", "must be a mapping of keys to values, got a list"),
         (one("NPA") + "domain: ORM\n", None, "the key 'domain' appears twice"),
     ],

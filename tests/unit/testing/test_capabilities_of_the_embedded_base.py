@@ -17,6 +17,7 @@ from context_engine.testing import (
     AccessProvableContract,
     CalibratableContract,
     FakeEmbedder,
+    GraphStoreContract,
     TrainableContract,
 )
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
@@ -28,7 +29,7 @@ def rules_of(source_id: str) -> str:
     return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
-class TestEmbeddedBase(CalibratableContract, TrainableContract, AccessProvableContract):
+class TestEmbeddedBase(CalibratableContract, TrainableContract, AccessProvableContract, GraphStoreContract):
     def make_store(self, data_dir: Path) -> LocalBase:
         place = places(SPECS, rules_of)
         return LocalBase(data_dir / "base", embedder=FakeEmbedder(64), place=place)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,17 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.adapter import SinkOptions
-from context_engine.core.models import Chunk, Classification, HeldVectors, Principal, SearchRequest, SourceSpec
+from context_engine.core.models import (
+    Chunk,
+    Classification,
+    Edge,
+    HeldVectors,
+    Link,
+    LinkQuery,
+    Principal,
+    SearchRequest,
+    SourceSpec,
+)
 from context_engine.errors import ConfigError
 from context_engine.evaluation.access_proof import prove_access
 from context_engine.evaluation.gold import identity_of
@@ -19,7 +30,13 @@ from context_engine.evaluation.learning.adapter_gate import JudgedSearch, learn_
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.contrast import lessons_of
-from context_engine.testing import AccessProvableContract, CalibratableContract, FakeEmbedder, TrainableContract
+from context_engine.testing import (
+    AccessProvableContract,
+    CalibratableContract,
+    FakeEmbedder,
+    GraphStoreContract,
+    TrainableContract,
+)
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import build_engine, source_opener
@@ -52,7 +69,7 @@ TASKS = ("is valued", "is booked", "is reviewed", "is reported", "is settled", "
 TEXTS = [f"The {what} account {task} by desk {what[:3]}{task[3:6]} before noon." for what in SUBJECTS for task in TASKS]
 
 
-class TestToyStore(CalibratableContract, TrainableContract, AccessProvableContract):
+class TestToyStore(CalibratableContract, TrainableContract, AccessProvableContract, GraphStoreContract):
     def make_store(self, data_dir: Path) -> ToyStore:
         return ToyStore(data_dir / "toy.pickle", FakeEmbedder(64))
 
@@ -195,5 +212,46 @@ def in_the_same_file(store: ToyStore, data_dir: Path) -> None:
 )
 def test_a_broken_store_fails_the_contract(monkeypatch, broken, by, law):
     monkeypatch.setattr(ToyStore, broken, by)
+    with pytest.raises(AssertionError):
+        getattr(TestToyStore(), law)()
+
+
+LINKED = ToySource.linked
+
+
+def asked_otherwise(**changes: object) -> Callable[[ToySource, LinkQuery], Sequence[Link]]:
+    """Return `linked` of a source that passes over a part of the request."""
+    return lambda self, query: LINKED(self, replace(query, query=replace(query.query, **changes)))
+
+
+def every_edge(self: ToySource, query: LinkQuery) -> Sequence[Link]:
+    return LINKED(self, replace(query, edges=frozenset(Edge)))
+
+
+def worst_first(self: ToySource, query: LinkQuery) -> Sequence[Link]:
+    return LINKED(self, replace(query, origins=query.origins[::-1]))
+
+
+def without_scores(self: ToySource, query: LinkQuery) -> Sequence[Link]:
+    return [link._replace(chunk=link.chunk._replace(scores=())) for link in LINKED(self, query)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (lambda *_: [], "test_a_chunk_leads_to_the_clause_that_it_cites"),
+        (every_edge, "test_a_chunk_leads_to_the_clause_that_it_cites"),
+        (worst_first, "test_the_best_origin_comes_first_and_each_chunk_once"),
+        (lambda *asked: [*LINKED(*asked), *LINKED(*asked)], "test_the_best_origin_comes_first_and_each_chunk_once"),
+        (asked_otherwise(top_k=100), "test_at_most_top_k_chunks_are_returned"),
+        (without_scores, "test_each_chunk_has_the_scores_of_a_search"),
+        (asked_otherwise(filters=None), "test_filter_and_day_hold_for_what_is_reached"),
+        (asked_otherwise(as_of=None), "test_filter_and_day_hold_for_what_is_reached"),
+        (asked_otherwise(access=None), "test_a_chunk_that_the_caller_may_not_read_is_not_reached"),
+        (asked_otherwise(access=None), "test_a_chunk_that_the_caller_may_not_read_is_no_origin"),
+    ],
+)
+def test_a_broken_graph_fails_the_contract(monkeypatch, broken, law):
+    monkeypatch.setattr(ToySource, "linked", broken)
     with pytest.raises(AssertionError):
         getattr(TestToyStore(), law)()

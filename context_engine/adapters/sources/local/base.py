@@ -294,11 +294,11 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return [_completed(answer, scope, embedding, unusable) for answer, scope in zip(searched, scopes, strict=True)]
 
     def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True, embed_within_s: float) -> list[Link]:
-        """Return the chunks of a source that the origins of a query lead to; see `graph.links`.
+        """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
 
         Args: and errors as in `answers`.
         """
-        from context_engine.adapters.sources.local.graph import links  # few searches follow links
+        from context_engine.adapters.sources.local.graph import linked  # few searches follow links
 
         asked = query.query
         vector = self._vectors.ask(asked.text, embed_within_s) if self._vectors is not None and by_vector else None
@@ -306,7 +306,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             text_query(asked.words or asked.text, self.options, asked.expansions), vector, self.options
         )
         with self._placed(question, [scope]) as (view, _):
-            return links(view, question, scope, query.origins, query.edges, asked.top_k)
+            return linked(view, question, scope, query)
 
     @contextmanager
     def _placed(self, question: LocalQuery, scopes: Sequence[Scope]) -> Iterator[tuple[View, str]]:

@@ -104,6 +104,12 @@ class IndexSync:
             self._update(behind)
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
 
+    def rebuild(self) -> None:
+        """Rebuild all indexes and the numbers of field values, so that no file holds words of deleted documents."""
+        self.close()
+        self.state = self._rebuilt(self.state, ())
+        self._clear_old(self.state.index_number)
+
     def close(self) -> None:
         """Wait for merging segments, and close the indexes."""
         for index in self._indexes.values():

@@ -27,12 +27,13 @@ from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import StoreError
+from context_engine.settings.sqlite_copy import rewritten
 
 _log = logging.getLogger(__name__)
 
 
 class BaseWriter:
-    """Writes documents to an embedded base, for one thread; a `ReportingSink` and `FileTrackingSink`.
+    """Writes documents to an embedded base, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Readers are not blocked. Opening first completes the work of an interrupted writer, and rebuilds an index that is
     missing, damaged or of another analyser version. As a context manager it commits at the end, or rolls back on an
@@ -171,6 +172,23 @@ class BaseWriter:
                 self._vectors.committed()
             self.rollback()
             self._index.follow(state)
+
+    def scrub(self) -> str:
+        """Commit, rebuild the indexes and rewrite the file, so that no copy of a deleted document is left.
+
+        Raises:
+            StoreError: the base cannot be written, or another process still reads it: the documents are deleted, but
+                copies may be left.
+        """
+        self.commit()
+        with _store_errors(self._root):
+            self._index.rebuild()
+            if not rewritten(self._connection):
+                raise StoreError(
+                    f"the documents are deleted, but another process still reads {self._root}, so its file may hold "
+                    "copies: run the same command again"
+                )
+        return ""
 
     def _embed(self) -> None:
         """Embed all rows without vectors, which also counts as a change."""

@@ -44,7 +44,7 @@ _POOL_SHARE: Final = 4
 """A search by vectors takes one row for so many of the pool, `depth` at least."""
 _FIRST: Final = 40
 """Rows of the whole store among which the best hit is looked for."""
-_FOUND: Final = ("row", "section", "body", "head")
+_FOUND: Final = ("row", "document", "section", "body", "head")
 APPROXIMATE_FROM: Final = 10_000
 """Readable texts from which the graph of vectors is searched; fewer are all compared."""
 
@@ -298,4 +298,4 @@ def _compared(rows: Query, vector: Sequence[float]) -> Query:
 
 
 def _found_row(row: Mapping[str, Any]) -> FoundRow:
-    return FoundRow(row["row"], 0, row["section"], row["body"], frozenset(row["head"]))
+    return FoundRow(row["row"], 0, row["document"], row["section"], row["body"], frozenset(row["head"]))

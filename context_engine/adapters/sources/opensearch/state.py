@@ -86,7 +86,10 @@ def _up_to(field: str, generation: int) -> Mapping[str, Any]:
     return {"range": {field: {"lte": generation}}}
 
 
-_STATE_INDEX: Final = {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}}
+_STATE_INDEX: Final = {
+    "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
+    "mappings": {"enabled": False},
+}
 
 
 class StateDocument:
@@ -118,7 +121,9 @@ class StateDocument:
             return self.read()
         except SourceNotFound:
             with suppress(SourceProtocolError):  # another process has made it meanwhile
-                self._calls.ask("PUT", f"{self._prefix}-state", {"settings": _STATE_INDEX, "mappings": {"enabled": False}})
+                self._calls.ask(
+                    "PUT", f"{self._prefix}-state", {"settings": _STATE_INDEX, "mappings": {"enabled": False}}
+                )
             self._version = "op_type=create"
             self.write(StoreState(base_id=secrets.token_hex(8)))
             return self.read()

@@ -14,7 +14,6 @@ from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, 
 from context_engine.adapters.sources.stores.dry_sink import DrySink
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
-from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Embedder, Sink
@@ -23,6 +22,7 @@ from context_engine.settings.messages import config_error
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.postgres.connection import Servers
+    from context_engine.adapters.sources.postgres.source import PostgresSource
     from context_engine.adapters.sources.postgres.store import PostgresStore
 
 
@@ -90,7 +90,7 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
 
 @source_adapter(check=check_postgres, open_sink=open_postgres_sink, repairs=True)
-def open_postgres(spec: SourceSpec, context: SourceContext) -> StoreSource:
+def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
     """Return one source of a store, which need not exist yet; sources of one schema share a store.
 
     Raises:
@@ -98,13 +98,14 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> StoreSource:
     """
     settings = check_postgres(spec)
     servers = partial(_servers, spec, context)
+    from context_engine.adapters.sources.postgres.source import PostgresSource
     from context_engine.adapters.sources.postgres.store import PostgresStore
 
     def make() -> PostgresStore:
         return PostgresStore(servers(), SearchOptions.of(context.settings), _embedder(context), context.clock)
 
     store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
-    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return PostgresSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _embedder(context: SourceContext) -> Embedder | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -124,17 +124,18 @@ def where(sources: Sequence[ScopedRows]) -> Condition:
 
 _BEST: Final = """
 SELECT rid FROM (
-    SELECT rid, row_number() OVER (PARTITION BY {each} ORDER BY sum(score) DESC, rid) AS place
+    SELECT rid, row_number() OVER (PARTITION BY part ORDER BY sum(score) DESC, rid) AS place
     FROM unnest(%(lexemes)s::tsquery[], %(scores)s::bigint[]) AS wanted (lexeme, score)
     CROSS JOIN LATERAL (
-        SELECT rid, source_key FROM words WHERE class_key = ANY({classes}) AND terms @@ lexeme AND {condition}
+        SELECT rid, {each} AS part FROM words WHERE class_key = ANY({classes}) AND terms @@ lexeme AND {condition}
     ) AS holding
-    GROUP BY rid, source_key
+    GROUP BY rid, part
 ) AS ranked WHERE place <= %(pool)s
 """
-_ROWS: Final = (
-    "SELECT rid, source_key, section, body, head FROM words WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid"
-)
+_ROWS: Final = """
+SELECT rid, source_key, doc_key, section, body, head FROM words
+WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
+"""
 
 
 class Ranking(NamedTuple):
@@ -184,6 +185,23 @@ class StoreSearch:
         best = self._evidence()
         return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
 
+    def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
+        """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
+        rows = self._rows(list(rids), condition=where([source]))
+        text = dict.fromkeys([row.rid for row in rows], 0.0) if self._scorer is None else self._scorer.scores(rows)
+        if self._vector is None:
+            return self._text_ranking(rows, text, len(rids) + 1)
+        return self._fused(source, self._vector, text, self._evidence(), more=False)
+
+    def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
+        """Return the rows of each of some documents that hold words of the question, best first."""
+        if self._scorer is None:
+            return {}
+        inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
+        rows = self._found(inside, sql.Identifier("doc_key"), _LEAST_POOL)
+        scores = self._scorer.scores(rows)
+        return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
+
     def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
         own = {row.rid: text[row.rid] for row in rows}
         return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
@@ -192,8 +210,8 @@ class StoreSearch:
         self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
     ) -> Ranking:
         """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
-        view, options, kind = self._view, self._options, kind_of(self._options)
-        limit = max(options.depth, pool // _POOL_SHARE)
+        view = self._view
+        limit = max(self._options.depth, pool // _POOL_SHARE)
         near = nearest(
             view.session,
             vector,
@@ -205,8 +223,20 @@ class StoreSearch:
         )
         text = {} if self._scorer is None else self._scorer.scores([*by_text, *self._rows(near, by_text)])
         own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
-        cosine = cosines(view.session, vector, view.classes, list(own))
-        fused = merged(own, best.best, cosine, options, best.trust)
+        more = len(near) >= limit or len(by_text) >= pool
+        return self._fused(source, vector, own, best, more=more)
+
+    def _fused(
+        self, source: ScopedRows, vector: VectorQuery, own: Mapping[int, float], best: StoreEvidence, *, more: bool
+    ) -> Ranking:
+        """Rank rows by both of their scores.
+
+        Args:
+            own: the text score of each row.
+        """
+        kind = kind_of(self._options)
+        cosine = cosines(self._view.session, vector, self._view.classes, list(own))
+        fused = merged(own, best.best, cosine, self._options, best.trust)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
         scorer = f"{self._by_text}:{self._by_vector}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
@@ -215,7 +245,7 @@ class StoreSearch:
             dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
             return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
 
-        return Ranking(ranked(fused), scores, len(near) >= limit or len(by_text) >= pool)
+        return Ranking(ranked(fused), scores, more)
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
@@ -235,12 +265,16 @@ class StoreSearch:
         values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
         return self._rows([rid for (rid,) in self._view.session.execute(query, values)])
 
-    def _rows(self, rids: Sequence[int], but_for: Sequence[FoundRow] = ()) -> list[FoundRow]:
+    def _rows(
+        self, rids: Sequence[int], but_for: Sequence[FoundRow] = (), condition: Condition = TRUE
+    ) -> list[FoundRow]:
         known = {row.rid for row in but_for}
         wanted = [rid for rid in rids if rid not in known]
-        rows = self._view.session.execute(_ROWS, (self._view.classes, wanted)) if wanted else ()
+        query = sql.SQL(_ROWS).format(condition=condition)
+        rows = self._view.session.execute(query, (self._view.classes, wanted)) if wanted else ()
         return [
-            FoundRow(rid, key, section, body.split(), frozenset(head.split())) for rid, key, section, body, head in rows
+            FoundRow(rid, source_key, doc_key, section, body.split(), frozenset(head.split()))
+            for rid, source_key, doc_key, section, body, head in rows
         ]
 
 

@@ -28,12 +28,19 @@ _CLEAN: Final = (
     " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
 )
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+_SCRUB: Final = (
+    "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
+    """DELETE FROM attributes WHERE number IN (
+        SELECT number FROM attributes EXCEPT SELECT unnest(attributes) FROM words)""",
+    "VACUUM documents, chunks, words, terms, attributes",
+)
+"""Remove the words and field values that only deleted documents had."""
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
 
 class PostgresSink:
-    """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
     again if they were analysed by another version.
@@ -161,6 +168,22 @@ class PostgresSink:
                 self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
                 self._vectors.index()
                 self._written = 0
+
+    def scrub(self) -> str:
+        """Commit, and remove the terms and field values that no chunk has any more.
+
+        Raises:
+            EmbedderError, SourceError: as `commit`.
+        """
+        self.commit()
+        with failures():
+            for statement in _SCRUB:
+                self._session.execute(statement)
+            self._attributes = Attributes(self._session)
+        return (
+            f"freed pages of schema {self._address.schema!r} may hold copies until they are reused ('VACUUM FULL' "
+            "rewrites them at once), WAL archives, replicas and backups until they are recycled"
+        )
 
     def close(self) -> None:
         """Release the store without committing; may be called twice."""

@@ -22,6 +22,7 @@ from context_engine.adapters.sources.postgres.search import (
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.links import links
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -36,6 +37,8 @@ from context_engine.core.models import (
     Chunk,
     Classification,
     Examination,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
     ScopeCalibration,
@@ -109,9 +112,9 @@ class PostgresStore:
         )
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
+            search = self._search(view, question, vector)
             notes = self._notes(view, question, vector is not None)
             calibration = self._calibration(view, query.domain, vector is not None)
-            search = StoreSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
 
@@ -130,19 +133,45 @@ class PostgresStore:
 
             return [answer(scope) for scope in scopes]
 
-    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
-        """Return the codes of what every source's answer says.
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> list[Link]:
+        """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
+
+        Args: and errors as in `answers`.
+        """
+        from context_engine.adapters.sources.postgres.graph import StoreGraph  # few searches follow links
+
+        asked = query.query
+        question = question_of(asked.words or asked.text, self._options, asked.expansions)
+        vector = None
+        if self._vectors is not None and by_vector:
+            vector = self._vectors.ask(asked.text, _EMBEDDING_SHARE * asked.timeout_s)
+        with self._view(asked.access, asked.timeout_s) as view:
+            key = self._source_keys(view, [scope]).get(scope.source_id)
+            if key is None or (question is None and (vector is None or view.state.model_id is None)):
+                return []
+            graph = StoreGraph(view, self._search(view, question, vector), scoped(view, scope, key))
+            return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
+
+    def _search(
+        self, view: SnapshotView, question: StoreQuestion | None, vector: Sequence[float] | None
+    ) -> StoreSearch:
+        """Return a search by text, and by the vector if the store has vectors.
 
         Raises:
-            StoreVersionMismatch: the vectors are of another model.
+            StoreVersionMismatch: they are of another model.
         """
-        stored, codes = view.state.model_id, []
+        stored = view.state.model_id
+        if vector is not None and stored and self._embedder is not None and stored != self._embedder.model_id:
+            raise other_model(stored, self._embedder.model_id)
+        return StoreSearch(view, question, vector if stored else None, self._options, self.watch)
+
+    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
+        """Return the codes of what every source's answer says."""
+        codes = []
         if question is not None and question.shortened:
             codes.append(NoticeCode.QUERY_SHORTENED)
-        if asked_by_vector and stored is None:
+        if asked_by_vector and view.state.model_id is None:
             codes.append(NoticeCode.NO_VECTORS)
-        elif asked_by_vector and self._embedder is not None and stored != self._embedder.model_id:
-            raise other_model(stored, self._embedder.model_id)
         elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
             codes.append(NoticeCode.ANN_RECALL_LOW)
         return codes

@@ -226,12 +226,14 @@ class FoundRow(NamedTuple):
     Attributes:
         rid: its number.
         section: the number of the first row of its section.
+        doc_key: the number of its document.
         body: the terms of its text, in order.
         head: the terms of its head.
     """
 
     rid: int
     source_key: int
+    doc_key: int
     section: int
     body: list[str]
     head: frozenset[str]

@@ -119,7 +119,7 @@ class StoreSource:
         """Return the answer or error of each of some sources of this store, as in `search`."""
         own = [source for source in sources if isinstance(source, StoreSource)]
         with self._named():
-            answers = self._answers(_within(query), [source._scope(query) for source in own])
+            answers = self._answers(within(query), [source._scope(query) for source in own])
         return [source._known(answer) for source, answer in zip(own, answers, strict=True)]
 
     def _answers(self, query: SourceQuery, scopes: Sequence[Scope]) -> list[SourceAnswer]:
@@ -128,7 +128,7 @@ class StoreSource:
         except EmbedderError as error:
             problem = f"no search by vectors: {error}"
             return [
-                replace(answer, failures=(SourceUnavailable(problem, source_id=scope.source_id),))
+                replace(answer, failures=(*answer.failures, SourceUnavailable(problem, source_id=scope.source_id)))
                 for scope, answer in zip(scopes, self._store.answers(query, scopes, by_vector=False), strict=True)
             ]
 
@@ -203,5 +203,6 @@ class StoreSource:
         )
 
 
-def _within(query: SourceQuery) -> SourceQuery:
+def within(query: SourceQuery) -> SourceQuery:
+    """Return a query with less time, so that the server stops before the engine leaves."""
     return replace(query, timeout_s=_MARGIN * query.timeout_s)

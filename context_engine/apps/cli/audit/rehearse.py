@@ -167,6 +167,7 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
         path=documents,
         domain=domain,
         to=next(iter(sorted(adapters))),
+        namespace=None,
         source_id=None,
         prune=False,
         allow_empty=False,

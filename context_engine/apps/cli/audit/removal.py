@@ -208,14 +208,14 @@ def erase(
             with busy("Erasing …", quiet=True):
                 judged = _judged(opened, wanted, dry_run=False)
                 erased = erase_wanted(dry_run=False)
-            _drop_kept_answers(opened.context.setup, ledger.clock)
+            drop_kept_answers(opened.context.setup, ledger.clock)
     if as_json:
         publish({"dry_run": dry_run, **erased._asdict(), "judgements": judged})
     _report_erased(erased, judged, dry_run=dry_run, as_json=as_json)
 
 
-def _drop_kept_answers(setup: Setup, clock: Clock) -> None:
-    """Delete the answers that replicas share; the erasure itself has made them, and those in memory, unusable."""
+def drop_kept_answers(setup: Setup, clock: Clock) -> None:
+    """Delete the answers that replicas share; what was deleted before has made them, and those in memory, unusable."""
     from context_engine.wiring.result_cache import open_shared_cache
 
     shared = open_shared_cache(setup, clock)

@@ -15,6 +15,7 @@ kb = LazyGroup(
         "gaps": ("kb.gaps:gaps", "Show what is asked and not answered, and what is never shown."),
         "glossary": ("kb.glossary:glossary", "Print a draft glossary of the acronyms in the documents."),
         "rebuild": ("kb.upkeep:rebuild", "Rebuild the index and outdated vectors."),
+        "remove": ("kb.upkeep:remove", "Remove all documents of a source or a namespace."),
         "repartition": ("kb.upkeep:repartition", "Move documents to the partitions of their access rules."),
         "stats": ("kb.upkeep:stats", "Show what the base holds."),
         "verify": ("kb.upkeep:verify", "Check that rows are intact and each is indexed once."),

@@ -1,21 +1,24 @@
-"""`kb stats`, `verify`, `calibrate`, `rebuild`, `repartition` and `adopt`."""
+"""`kb stats`, `verify`, `calibrate`, `rebuild`, `remove`, `repartition` and `adopt`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.audit.removal import drop_kept_answers
 from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
-from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
+from context_engine.apps.cli.ingest import calibrate_store
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import calibration_text, opened_base, print_calibrations
-from context_engine.apps.cli.options import with_json
+from context_engine.apps.cli.options import make_sure, with_json, with_yes
 from context_engine.apps.cli.progress import busy, progress_bar
 from context_engine.core.text import counted
+from context_engine.errors import StoreError
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats
@@ -133,6 +136,76 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
     with busy("Calibrating …"):
         calibrations = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
     return print_calibrations(calibrations)
+
+
+@click.command(epilog="\b\nExample:\n  context-engine kb remove products --dry-run")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@with_domain("Only sources of this domain")
+@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
+@with_yes
+@with_json
+@with_location
+def remove(
+    location: ConfigLocation, names: tuple[str, ...], domain: str | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Remove all documents of sources, by id or namespace, from their stores, indexes and caches.
+
+    NAME is the id or the namespace of sources in the manifests, which stay as they are. Sources in the embedded base,
+    in a database and in Dify are emptied; the indexes are rebuilt, so that no file holds a word of them. The ledger
+    keeps what was shown of them: 'audit erase' deletes that.
+    """
+    from context_engine.adapters.sources.adapter import SinkOptions
+    from context_engine.wiring.sinks import groups_named, open_sink, remove_documents
+
+    context = open_context(location, build_demo=False, operator=True)
+    groups = groups_named(context.setup.registry, names, domain)
+    ids = frozenset(spec.id for group in groups for spec in group.specs)
+    if not dry_run:
+        make_sure(f"Remove all documents of {', '.join(sorted(ids))}?", yes=yes)
+    models = context.setup.models(context.data_dir)
+    counts, left = dict[str, int](), list[str]()
+    for of_domain, specs in groups:
+        options = SinkOptions(dry_run=dry_run)
+        with (
+            busy("Removing …", quiet=True),
+            open_sink(
+                context.setup, of_domain, specs, specs[0].adapter, options, data_dir=context.data_dir,
+                embedder=models.embedder,
+            ) as sink,
+        ):  # fmt: skip
+            removed, copies = remove_documents(specs, sink, dry_run=dry_run)
+        counts |= removed
+        left += [copies] if copies else []
+        if not dry_run:
+            print_calibrations(calibrate_store(context, models, of_domain, specs[0]))
+    if not dry_run:
+        _forget(context, ids)
+    if as_json:
+        print_json({"dry_run": dry_run, "sources": counts, "left": left})
+    else:
+        outcome("would be removed" if dry_run else "removed", _removed(counts))
+        for copies in left:
+            note(copies)
+
+
+def _forget(context: CliContext, source_ids: frozenset[str]) -> None:
+    """Remove sources from the files beside the base, and the answers that replicas share."""
+    from context_engine.core.engine import SystemClock
+    from context_engine.ingest.files import IngestedFolders
+    from context_engine.ingest.kept_reports import KeptReports
+    from context_engine.ingest.scan_cache import forget_sources
+
+    try:
+        IngestedFolders(context.base).forget(source_ids)
+        KeptReports(context.base).forget(source_ids)
+        forget_sources(context.data_dir, source_ids)
+    except OSError as error:
+        raise StoreError(f"the documents are removed, but a file beside the base is not: {error}") from error
+    drop_kept_answers(context.setup, SystemClock())
+
+
+def _removed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counted(count, 'document')} of {source_id}" for source_id, count in sorted(counts.items()))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")

@@ -33,6 +33,7 @@ EPILOG: Final = """\b
 Examples:
   context-engine search "NPA classification criteria" --domain NPA
   context-engine search "limit breach escalation" -d DESK --filter "doc_type=sop_document" --explain
+  context-engine search "client limit" -d DESK --namespace products --namespace desk_rules
   context-engine search "material change" -d NPA --as-of 2024-06-30 --require-tier 2 --strict
   cat question.txt | context-engine search - -d ORM --context --budget 2000
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
@@ -52,6 +53,13 @@ with_search = with_options(
         multiple=True,
         metavar="FILTER",
         help='Search only chunks that match, e.g. "version=3.2; year>=2024".',
+    ),
+    click.option(
+        "--namespace",
+        "namespaces",
+        multiple=True,
+        metavar="NAME",
+        help="Search only the sources of this namespace, or the source of this id [default: all of the domain].",
     ),
     click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today]."),
     click.option("--persona", metavar="NAME", help="Use this profile of settings from personas.json."),
@@ -213,6 +221,15 @@ def _all_of(texts: Sequence[str]) -> Filter | None:
     return parts[0] if len(parts) == 1 else And(parts) if parts else None
 
 
+_OPTIONS_OF: Final = {
+    "top_k": "stage2_top_k",
+    "namespaces": "sources",
+    "min_relevance": "min_relevance_score",
+    "budget": "context_max_tokens",
+}
+"""Options that are settings of the search."""
+
+
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of this call by name; refuse one that is set twice."""
     from context_engine.settings import call_layer
@@ -227,11 +244,11 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--set {name.strip()} is given twice")
         assigned[name.strip()] = Unparsed(value)
     overrides = {key: setting.value for key, setting in call_layer(assigned).items()}
-    options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
-    for option, key in options_of.items():
-        if options[option] is not None:
+    for option, key in _OPTIONS_OF.items():
+        if options[option] not in (None, ()):
             if key in overrides:
-                raise click.UsageError(f"--{option.replace('_', '-')} and --set {key} set the same value: give one")
+                name = option.replace("_", "-").removesuffix("s")
+                raise click.UsageError(f"--{name} and --set {key} set the same value: give one")
             overrides[key] = options[option]
     return overrides
 

@@ -173,17 +173,17 @@ def _rows(comparison: Comparison) -> Iterator[_ChunkRow]:
     difference = comparison.difference
     known = set(difference.same)
     for chunk in comparison.enhanced.chunks:
-        if f"{chunk.namespace}/{chunk.chunk_id}" in known:
-            yield _ChunkRow("same", (chunk.namespace, chunk.chunk_id), chunk.rank, chunk.rank)
+        if f"{chunk.source_id}/{chunk.chunk_id}" in known:
+            yield _ChunkRow("same", (chunk.source_id, chunk.chunk_id), chunk.rank, chunk.rank)
     for turn, changes in (("moved", difference.moved), ("entered", difference.entered), ("left", difference.left)):
         for change in changes:
-            key = (change.namespace, change.chunk_id)
+            key = (change.source_id, change.chunk_id)
             yield _ChunkRow(turn, key, change.from_rank, change.to_rank, change.reason)
 
 
 def _table(rows: list[_ChunkRow], comparison: Comparison, names: Mapping[Key, str]) -> Table:
     chunks = (*comparison.baseline.chunks, *comparison.enhanced.chunks)
-    tiers = {(chunk.namespace, chunk.chunk_id): chunk.authority_tier for chunk in chunks}
+    tiers = {(chunk.source_id, chunk.chunk_id): chunk.authority_tier for chunk in chunks}
     cells = (
         (
             _rank(row.before, shown=row.turn != "entered"),

@@ -200,7 +200,7 @@ def _chunks(
     texts: Mapping[tuple[str, str], str],
     mask: Mask | None,
 ) -> Iterator[CaseChunk]:
-    ranked = {} if explanation is None else {(chunk.namespace, chunk.chunk_id): chunk for chunk in explanation.shown}
+    ranked = {} if explanation is None else {(chunk.source_id, chunk.chunk_id): chunk for chunk in explanation.shown}
     for rank, listed in enumerate(told.entry.get("chunks", ()), 1):
         key = (listed["source"], listed["chunk"])
         text = texts.get(key)

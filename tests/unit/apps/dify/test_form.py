@@ -37,10 +37,26 @@ def test_a_persona_is_named_and_its_number_of_passages_holds_where_the_form_has_
 
 
 def test_empty_fields_have_their_defaults() -> None:
-    names = ("authority", "filter", "as_of", "persona", "top_k", "context_budget", "on_behalf_of")
+    names = ("authority", "namespaces", "filter", "as_of", "persona", "top_k", "context_budget", "on_behalf_of")
     empty = dict.fromkeys(names, "")
     none = dict.fromkeys(("context_form", "if_source_missing", "domain_name"))
     assert read(**empty, **none) == read()
+
+
+def test_namespaces_narrow_the_search_as_the_authority_does() -> None:
+    rows = [
+        {"id": "sheets", "namespace": "products", "type": "bank_sop"},
+        {"id": "web", "namespace": "products", "type": "general_web"},
+        {"id": "rules", "type": "bank_sop"},
+    ]
+    given = Registry(domains={"NPA": DomainSpec(version=1, domain="NPA", sources=rows)})
+    assert read(given, namespaces=" products , rules,").request.overrides == {"sources": ("products", "rules")}
+    own = read(given, namespaces="products", authority="bank_sop").request
+    assert (own.overrides, own.filters) == ({"sources": ("sheets",)}, TIER_2)
+    unknown = read(given, namespaces="web, product", authority="bank_sop").request
+    assert unknown.overrides == {"sources": ("product",)}, "the engine refuses it"
+    with pytest.raises(InvalidRequest, match="'NPA' in web has no source of tier 2 or better; its best is tier 5"):
+        read(given, namespaces="web", authority="bank_sop")
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,15 @@ def test_filters_narrow_an_answer_in_every_form(bank: Deployment) -> None:
         assert {one.source for one in answer.results} <= {"web"}
 
 
+def test_namespaces_narrow_a_search_and_an_answer(bank: Deployment) -> None:
+    narrowed, _ = searched(bank, namespaces=["web"], detail="full")
+    assert narrowed.sources is not None and [one.source for one in narrowed.sources] == ["web"]
+    reply = called(bank, "answer", {"question": QUESTION, "namespaces": ["sops"]})
+    assert {one["id"].split("/")[1] for one in reply.structured["citations"]} == {"sops"}
+    with pytest.raises(InvalidRequest, match="Did you mean 'sops'"):
+        searched(bank, namespaces=["sop"])
+
+
 def test_another_domain_is_unknown(bank: Deployment) -> None:
     with pytest.raises(UnknownDomain):
         called(bank, "search", {"question": "a", "domain": "DCE"})

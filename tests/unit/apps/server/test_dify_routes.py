@@ -88,7 +88,7 @@ def settings() -> dict[str, Any]:
 def client(dify: FakeDify, tmp_path: Path, settings: dict[str, Any]) -> Iterator[TestClient]:
     """The domains LOANS, in which an analyst finds more, and BOARD, for analysts alone."""
     web = source(dify, "web", "general_web")
-    rules = source(dify, "rules", "bank_sop", access={"roles": ["analyst"]})
+    rules = source(dify, "rules", "bank_sop", namespace="bank_rules", access={"roles": ["analyst"]})
     manifests = {
         "loans": {"version": 1, "domain": "LOANS", "title": "Loans", "sources": [web, rules]},
         "board": {"version": 1, "domain": "BOARD", "access": {"roles": ["analyst"]}, "sources": [web]},
@@ -277,6 +277,16 @@ class TestRetrieval:
             "rules",
         }, "the id says more of this knowledge base than the address"
         assert self.found(client, "analyst", path="/retrieval?persona=narrow") == {"rules"}
+
+    def test_a_namespace_in_the_knowledge_id(self, client: TestClient) -> None:
+        assert self.found(client, "analyst", knowledge_id="LOANS:bank_rules") == {"rules"}
+        (unknown,) = self.asked(client, "analyst", knowledge_id="LOANS:bank_rule").json()["records"]
+        assert (
+            "'bank_rule' is neither a persona nor a namespace of domain 'LOANS'. Did you mean 'bank_rules'?"
+            in (unknown["content"])
+        )
+        (denied,) = self.asked(client, knowledge_id="LOANS:bank_rules").json()["records"]
+        assert denied["metadata"]["notice"] is True and "Valid" in denied["content"]
 
     def test_an_unknown_persona_in_the_address_is_the_caller_s_mistake(self, client: TestClient) -> None:
         (notice,) = self.asked(client, path="/retrieval?persona=nobody").json()["records"]

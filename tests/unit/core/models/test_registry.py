@@ -94,3 +94,19 @@ def test_a_registry_finds_and_lists():
         registry.domain("npa")
     with pytest.raises(UnknownDomain, match=r"No domain is registered\. Write one with 'context-engine init DIR'"):
         Registry().domain("NPA")
+
+
+def test_sources_are_named_by_id_or_namespace():
+    rows = [{"id": f"s{n}", "type": "bank_sop", "namespace": name} for n, name in enumerate(["a", "b", "a", None])]
+    domain = DomainSpec(version=1, domain="NPA", sources=rows)
+    assert domain.names == ("s0", "s1", "s2", "s3", "a", "b")
+    assert [spec.id for spec in domain.named(("s3", "a"))] == ["s0", "s2", "s3"]
+    assert [spec.in_namespace for spec in domain.sources] == ["a", "b", "a", "s3"]
+    assert domain.unknown_name("a") is None
+
+
+@pytest.mark.wording
+def test_a_namespace_that_is_an_id_too_is_refused():
+    rows = [{"id": "a", "type": "bank_sop"}, {"id": "b", "type": "bank_sop", "namespace": "a"}]
+    with pytest.raises(ValidationError, match="namespace 'a' is the id of a source of domain 'NPA' too: rename one"):
+        DomainSpec(version=1, domain="NPA", sources=rows)

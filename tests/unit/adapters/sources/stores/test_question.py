@@ -28,7 +28,7 @@ FOUR = ScoredCollection(chunks=4, words=12, in_texts={"limit": 2, "approv": 1}, 
 
 
 def row(rid: int, body: str, head: str = "", section: int | None = None) -> FoundRow:
-    return FoundRow(rid, 1, rid if section is None else section, body.split(), frozenset(head.split()))
+    return FoundRow(rid, 1, 1, rid if section is None else section, body.split(), frozenset(head.split()))
 
 
 def scorer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.apps.cli.access.matrix import print_matrix
+from context_engine.apps.cli.access.check import print_matrix
 from context_engine.core.models import Classification, DomainSpec, Principal
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.core.policy.access_review import access_matrix

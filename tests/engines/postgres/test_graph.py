@@ -1,0 +1,195 @@
+"""What chunks of a store in PostgreSQL lead to: the same as in the embedded base, and a record that replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from context_engine import demo
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.audit.record.drafts import search_draft
+from context_engine.audit.record.question import Pseudonyms
+from context_engine.audit.record.restored import restore
+from context_engine.audit.values import Addendum
+from context_engine.core.engine import Engine, recompute, stage_two_bytes
+from context_engine.core.models import (
+    AccessRecord,
+    AccessScope,
+    Chunk,
+    Edge,
+    LinkOrigin,
+    LinkQuery,
+    Principal,
+    Registry,
+    SearchRequest,
+    SearchResult,
+    SourceQuery,
+)
+from context_engine.core.query.citations import citations
+from context_engine.ingest.run import ingest
+from context_engine.wiring.setup import load_setup
+from tests.postgresql_store import Store
+
+pytestmark = pytest.mark.slow
+Sources = Mapping[str, Any]
+
+
+class Banks(NamedTuple):
+    """The sources of the demo bank over both stores, by their ids."""
+
+    registry: Registry
+    embedded: Sources
+    postgres: Sources
+
+
+@pytest.fixture(scope="module")
+def banks(plain_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Banks]:
+    folder, store = tmp_path_factory.mktemp("demo"), Store(plain_server.dsn("postgres"))
+    registry = load_setup(manifest_dir=demo.MANIFESTS, env={}, cwd=folder).registry
+    specs = [spec for name in registry.names for spec in registry.domain(name).sources]
+    own = {
+        spec.id: spec.model_copy(update={"adapter": "postgres", "connection": "pg", "settings": store.own})
+        for spec in specs
+    }
+    with LocalBase.open(folder / "base", create=True) as base:
+        with base.writer() as writer:
+            ingest(demo.BANK, specs, writer)
+        with store.sink(*own.values()) as sink:
+            ingest(demo.BANK, specs, sink)
+        embedded = {spec.id: LocalSource(base, spec.id, spec=spec) for spec in specs}
+        postgres = {name: store.source(spec) for name, spec in own.items()}
+        yield Banks(registry, embedded, postgres)
+        for source in postgres.values():
+            source.close()
+
+
+def linked(
+    source: Any, origins: Sequence[LinkOrigin], edge: Edge, text: str, access: AccessScope | None = None
+) -> list[tuple[str, str]]:
+    """Return (origin, chunk) of the links of one kind; of a document cited as a whole, (origin, document)."""
+    asked = SourceQuery(text=text, domain="NPA", top_k=1_000, access=access)
+    links = source.linked(LinkQuery(query=asked, origins=origins, edges=frozenset({edge})))
+    ends = [(link.origin[1], link.chunk) for link in links]
+    if edge is Edge.BELONGS_TO:  # the two score texts a little differently, so the best three chunks may be others
+        return list(dict.fromkeys((begin, str(chunk.document_id)) for begin, chunk in ends))
+    return [(begin, chunk.chunk_id) for begin, chunk in ends]
+
+
+def origins_of(source_id: str, chunks: Sequence[Chunk]) -> list[LinkOrigin]:
+    return [LinkOrigin((source_id, chunk.chunk_id), chunk, citations(chunk.content)) for chunk in chunks]
+
+
+@pytest.mark.parametrize("edge", list(Edge))
+def test_chunks_of_the_demo_bank_lead_to_what_they_do_in_an_embedded_base(banks: Banks, edge: Edge) -> None:
+    number = 0
+    for name in banks.registry.names:
+        ids = [spec.id for spec in banks.registry.domain(name).sources]
+        for source_id in ids:
+            origins = origins_of(source_id, list(banks.embedded[source_id].list_chunks()))
+            text = f"approval limit {origins[0].chunk.content[:80]}"
+            for into in ids:
+                links = linked(banks.embedded[into], origins, edge, text)
+                assert linked(banks.postgres[into], origins, edge, text) == links
+                number += len(links)
+    assert number > 20, "the demo bank has edges of each kind"
+
+
+def test_a_search_that_follows_links_replays_to_the_same_bytes(banks: Banks) -> None:
+    request = SearchRequest(
+        query="Who is told of an operational loss, and which procedure says so?",
+        domain="ORM",
+        overrides={"graph_hops": 2, "graph_edges": list(Edge), "scope_threshold": None},
+    )
+    results = [searched(sources, banks.registry, request) for sources in (banks.embedded, banks.postgres)]
+    reached = [{link.chunk_id for answer in result.raw for link in answer.links} for result in results]
+    assert reached[1] and all(chunk.chunk_id for chunk in results[1].chunks)
+    assert any("linked" in chunk.flags for chunk in results[1].chunks)
+    assert len(reached[0] & reached[1]) > len(reached[1]) / 2
+    restored = out_of_its_record(results[1])
+    assert restored == results[1]
+    assert stage_two_bytes(recompute(restored)) == stage_two_bytes(results[1])
+
+
+def searched(sources: Sources, registry: Registry, request: SearchRequest) -> SearchResult:
+    with Engine(registry, lambda _domain, spec: sources[spec.id]) as engine:
+        return engine.search(request)
+
+
+def out_of_its_record(result: SearchResult) -> SearchResult:
+    access = AccessRecord(principal=Principal(id="reader"))
+    draft = search_draft(result, access, pseudonyms=Pseudonyms(b"s" * 32), code_version="1", kept="text")
+    shared = {content.key: Addendum.of(content.kind, content.data) for content in draft.contents}
+    composed = draft.compose({key: addendum.digest for key, addendum in shared.items()})
+    kept = {addendum.digest: addendum for addendum in (*shared.values(), *composed.addenda)}
+    addenda = SimpleNamespace(addenda=lambda digests: {digest: kept[digest] for digest in digests})
+    return restore(composed.entry, addenda).result  # type: ignore[arg-type]
+
+
+NAMES = ("LIM-SOP-001", "ESC-SOP-002", "MAS 637", "REC-STD-04")
+NUMBERS = ("1", "2", "2.1", "2.2(a)", "2.2.(b)", "3.1.4", "3.10")
+CITED = st.one_of(
+    st.sampled_from(["Nothing is cited.", "It applies."]),
+    st.builds("Section {} applies.".format, st.sampled_from(NUMBERS)),
+    st.builds("See {}.".format, st.sampled_from(NAMES)),
+    st.builds("See {}, section {}.".format, st.sampled_from(NAMES), st.sampled_from(NUMBERS)),
+    st.builds("Paragraph {} of {} applies.".format, st.sampled_from(NUMBERS), st.sampled_from(NAMES)),
+)
+SECTIONS = st.lists(st.tuples(st.sampled_from((*NUMBERS, None)), CITED, CITED), min_size=1, max_size=6)
+DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), st.tuples(st.sampled_from(["sop", "hidden"]), SECTIONS), min_size=1)
+READERS = (None, AccessScope(rules=frozenset({"members"})), AccessScope())
+
+
+def rules_of(source_id: str) -> str:
+    return "members" if source_id == "hidden" else ""
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # an example writes two stores: shrinking takes too long
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(DOCUMENTS, st.sampled_from(["limit desk", "who applies it", "nothing is said of rules"]))
+def test_random_documents_lead_to_what_they_do_in_an_embedded_base(
+    plain_server: Any, documents: Any, question: str
+) -> None:
+    store = Store(plain_server.dsn("postgres"))
+    specs = [store.spec("sop"), store.spec("hidden")]
+    written = {
+        name: [
+            Chunk(
+                content=f"Rule {place} of the desk has a limit. {first} {second}",
+                chunk_id=f"{name}#{place}",
+                title=f"{name} rules" if place % 2 else name,
+                section=section,
+                metadata={"odd": "\0 and \\u0000"} if place == 4 else {},
+            )
+            for place, (section, first, second) in enumerate(sections)
+        ]
+        for name, (_, sections) in documents.items()
+    }
+    with TemporaryDirectory() as folder:
+        place = {name: SourcePlace(rules_of(name)) for name in ("sop", "hidden")}
+        with LocalBase.open(Path(folder) / "base", create=True, place=place.get) as base:
+            with base.writer() as writer, store.sink(*specs, rules_of=rules_of) as sink:
+                for name, (source_id, _) in documents.items():
+                    for either in (writer, sink):
+                        either.put(source_id, name, "", "1", written[name])
+            origins = [
+                origin for name, (source_id, _) in documents.items() for origin in origins_of(source_id, written[name])
+            ]
+            for spec in specs:
+                postgres = store.source(spec, rules_of)
+                for edge in Edge:
+                    for reader in READERS:
+                        links = linked(LocalSource(base, spec.id), origins, edge, question, reader)
+                        assert linked(postgres, origins, edge, question, reader) == links
+                postgres.close()
