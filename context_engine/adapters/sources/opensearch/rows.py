@@ -1,12 +1,14 @@
-"""The rows of a document: its record, its chunks, and the further vectors of long texts."""
+"""The rows of a document: its record, its chunks and the further vectors of long texts; and changes of rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.conditions import found_by
+from context_engine.adapters.sources.opensearch.conditions import Query, found_by
+from context_engine.adapters.sources.opensearch.server import Calls
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode
 from context_engine.adapters.sources.stores.index_text import index_texts
 from context_engine.adapters.sources.stores.query_vectors import passages
@@ -77,7 +79,7 @@ def new_rows(document: WrittenDocument, index_name: str, first: int, commit: int
     return out
 
 
-def changes(rows: Sequence[NewRow], embedder: Embedder | None) -> Iterator[tuple[str, str]]:
+def _lines(rows: Sequence[NewRow], embedder: Embedder | None) -> Iterator[tuple[str, str]]:
     """Yield each row with its vectors, as the server reads it; a vector of zeros has no direction and is left out.
 
     Args:
@@ -104,3 +106,40 @@ def _embedded(rows: Sequence[NewRow], embedder: Embedder) -> Iterator[NewRow]:
             if any(vector):
                 fields = {**shared, "kind": "part", "part": part, "vector": vector}
                 yield NewRow(row.index_name, f"{row.row_id}.{part}", fields)
+
+
+class RowWriter:
+    """Changes rows on the server.
+
+    Args:
+        at_once: rows sent in one call.
+    """
+
+    def __init__(self, calls: Calls, at_once: int) -> None:
+        self._calls, self._at_once = calls, at_once
+
+    def write(self, rows: Sequence[NewRow], embedder: Embedder | None) -> None:
+        """Embed and write some rows.
+
+        Raises:
+            EmbedderError: the model failed.
+            SourceError: the server failed, or refused a row.
+        """
+        self._calls.bulk(list(_lines(rows, embedder)))
+
+    def mark(self, indices: Sequence[str], query: Query, commit: int | None) -> None:
+        """Let the rows that match a query end with a commit; None: let them stay."""
+        field = json.dumps({"doc": {"died": commit}})
+        self._change(indices, query, lambda row: (json.dumps({"update": row}), field))
+
+    def delete(self, indices: Sequence[str], query: Query) -> None:
+        """Delete the rows that match a query."""
+        self._change(indices, query, lambda row: (json.dumps({"delete": row}),))
+
+    def _change(
+        self, indices: Sequence[str], query: Query, change: Callable[[Mapping[str, str]], tuple[str, ...]]
+    ) -> None:
+        for index in indices:
+            rows = self._calls.scan([index], query, ())
+            while some := list(islice(rows, self._at_once)):
+                self._calls.bulk([change({"_index": index, "_id": row["_id"]}) for row in some])

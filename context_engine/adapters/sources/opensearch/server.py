@@ -47,6 +47,7 @@ _NO_VECTORS: Final = Meaning(
 _MALFORMED: Final = Meaning(
     SourceProtocolError, "{name} refused the request ({status})", "the debug log holds its words"
 )
+_BEING_MADE: Final = Meaning(SourceBusy, "another process is making the store", "ask again", retryable=True)
 _BLOCKED: Final = Meaning(SourceUnavailable, "an index is blocked ({status})", "lift the block of the index")
 _FORBIDDEN: Final = Meaning(SourceForbidden, "{name} refused access (403)", "grant the user its indices")
 _BUSY: Final = Meaning(
@@ -66,6 +67,8 @@ def _refused(otherwise: Meaning) -> Callable[[str, str], Meaning]:
 
 
 def _unusable(_code: str, message: str) -> Meaning:
+    if "resource_already_exists_exception" in message:
+        return _BEING_MADE
     return _NO_VECTORS if "index.knn" in message or "knn_vector" in message else _MALFORMED
 
 

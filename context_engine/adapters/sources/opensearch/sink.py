@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
@@ -18,19 +16,20 @@ from context_engine.adapters.sources.opensearch.rows import (
     STORED,
     Name,
     NewRow,
+    RowWriter,
     WrittenDocument,
-    changes,
     new_rows,
 )
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, Search
 from context_engine.adapters.sources.opensearch.state import (
+    LEASE_S,
     WORDS_VERSION,
     HeldClass,
     IndexShape,
     StateDocument,
-    locked,
     make_index,
     other_model,
+    stepped,
 )
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
@@ -39,8 +38,6 @@ from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError
 
 logger = logging.getLogger(__name__)
-LEASE_S: Final = 120.0
-"""A writer that has not written for so long has ended; another may write."""
 _DOCUMENT: Final = ("row", "source", "document_id", "version", "content_hash", "claimed", "source_file")
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _MOST_SOURCES: Final = 10_000
@@ -104,31 +101,16 @@ class OpenSearchSink:
         self._taken_now: dict[tuple[str, str], tuple[str, str]] = {}
         self._rows: list[NewRow] = []
         self._touched, self._marked, self._dying = set[str](), set[str](), set[str]()
-        self._broken = self._closed = self._unclean = False
+        self._broken = self._closed = False
+        self._writer = RowWriter(self._calls, store.at_once)
         self._document = StateDocument(self._calls, store.prefix)
-        self._take()
+        self._state, self._unclean = self._document.take(now().timestamp())
+        self._next, self._classes = self._state, {held.holds: held for held in self._state.classes}
         try:
             self._open()
         except BaseException:
             self.close()
             raise
-
-    def _take(self) -> None:
-        """Become the writer, unless another is at work."""
-        state = self._document.read_or_make()
-        if state.writer and self._now().timestamp() < state.until:
-            raise locked(self._store.prefix)
-        self._unclean = bool(state.writer)
-        given_up = (*state.given_up, state.writing) if state.writer else state.given_up
-        self._state = replace(
-            state, writer=secrets.token_hex(8), until=self._until(), given_up=given_up,
-            writing=state.writing + bool(state.writer),
-        )  # fmt: skip
-        self._document.write(self._state)
-        self._classes = {held.holds: held for held in self._state.classes}
-
-    def _until(self) -> float:
-        return self._now().timestamp() + LEASE_S
 
     def _open(self) -> None:
         self._forget_lost()
@@ -144,12 +126,12 @@ class OpenSearchSink:
         self._next = replace(self._state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
         if model != state.model_id or state.words_version != WORDS_VERSION:
             self._classes, self._unclean = {}, True
-            self._write_again(self._indices, EVERYTHING)
+            self._write_again(state.classes, EVERYTHING)
         else:
             self._move()
             if embedder is not None:
                 rows = self._scan(self._indices, {"term": {"unembedded": True}}, ("document",))
-                self._write_again(self._indices, any_of("row", sorted({row["document"] for row in rows})))
+                self._write_again(state.classes, any_of("row", sorted({row["document"] for row in rows})))
         if self._touched or self._next != self._state:
             self.commit()
 
@@ -167,9 +149,10 @@ class OpenSearchSink:
         name = (source_id, document_id, version)
         rows = document_rows(chunks, document_id, version, lambda chunk_ids: self._taken(name, chunk_ids))
         moment = self._now().isoformat(timespec="seconds")
+        document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows)
         with self._whole():
             self._remove(name)
-            self._write(WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows))
+            self._write(document, _holds(self._place(source_id) or SourcePlace(), document.claimed))
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
@@ -205,14 +188,14 @@ class OpenSearchSink:
             held = self._classes.values()
             classes = [each._replace(generation=number) if each.index_name in self._touched else each for each in held]
             after = replace(
-                self._next, generation=number, writing=number + 1, until=self._until(), writer=before.writer,
-                classes=tuple(sorted(classes, key=lambda each: each.key)),
+                self._next, generation=number, writing=number + 1, writer=before.writer,
+                until=self._now().timestamp() + LEASE_S, classes=tuple(sorted(classes, key=lambda each: each.key)),
             )  # fmt: skip
             self._document.write(after)
         self._state = self._next = after
         self._classes = {each.holds: each for each in classes}
         # A search that began before the last commit reads the state of this one, and begins again.
-        self._delete(sorted(self._dying), {"range": {"died": {"lte": before.generation}}})
+        self._writer.delete(sorted(self._dying), {"range": {"died": {"lte": before.generation}}})
         self._touched, self._dying, self._marked, self._taken_now = set[str](), self._marked, set[str](), {}
         for documents in self._known.values():
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
@@ -225,20 +208,13 @@ class OpenSearchSink:
         unfinished = bool(self._touched or self._broken)
         try:
             if unfinished or self._dying or self._unclean:
-                self._step(unfinished)
+                # A search that began before the last commit meets another number, and begins again.
+                self._state = stepped(self._state, unfinished=unfinished)
+                self._document.write(self._state)
                 self._clean()
             self._document.write(replace(self._state, writer="", until=0.0))
         except (SourceError, StoreError) as error:
             logger.warning("OpenSearch: the store was not released: %s", error)
-
-    def _step(self, unfinished: bool) -> None:
-        """Number the next commit anew, so that a search that began before the last one begins again."""
-        state, number = self._state, self._state.writing
-        self._state = replace(
-            state, generation=state.generation if unfinished else number, writing=number + 1, until=self._until(),
-            given_up=(*state.given_up, number) if unfinished else state.given_up,
-        )  # fmt: skip
-        self._document.write(self._state)
 
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the connection and the indices."""
@@ -284,6 +260,7 @@ class OpenSearchSink:
         holders = {
             row["chunk_id"]: (row["document_id"], row["version"])
             for row in self._scan(self._indices, query, ("chunk_id", "document_id", "version"))
+            if source_id in self._state.sources
         }
         known = self._documents(source_id)
         holders = {chunk_id: holder for chunk_id, holder in holders.items() if holder in known}
@@ -300,34 +277,17 @@ class OpenSearchSink:
         stored = self._known[source_id].pop((document_id, version), None)
         if stored is None:
             return
-        self._flush()
         self._touched.add(stored.index_name)
         rows: Query = {"term": {"document": stored.row}}
         if not stored.is_new:
             self._marked.add(stored.index_name)
-            self._mark([stored.index_name], rows, self._state.writing)
+            self._writer.mark([stored.index_name], rows, self._state.writing)
             return
+        self._flush()
         self._calls.ask("POST", f"{stored.index_name}/_refresh")
-        self._delete([stored.index_name], rows)
+        self._writer.delete([stored.index_name], rows)
         own = (document_id, version)
         self._taken_now = {name: by for name, by in self._taken_now.items() if (name[0], by) != (source_id, own)}
-
-    def _mark(self, indices: Sequence[str], query: Query, number: int | None) -> None:
-        """Let rows end with a commit; None: let them stay."""
-        field = json.dumps({"doc": {"died": number}})
-        self._change(indices, query, lambda row: (json.dumps({"update": row}), field))
-
-    def _delete(self, indices: Sequence[str], query: Query) -> None:
-        self._change(indices, query, lambda row: (json.dumps({"delete": row}),))
-
-    def _change(
-        self, indices: Sequence[str], query: Query, change: Callable[[Mapping[str, str]], tuple[str, ...]]
-    ) -> None:
-        """Change the rows that match a query, committed or not."""
-        for index in indices:
-            rows = self._calls.scan([index], query, ())
-            while some := list(islice(rows, self._store.at_once)):
-                self._calls.bulk([change({"_index": index, "_id": row["_id"]}) for row in some])
 
     def _clean(self) -> None:
         """Remove the rows that no search sees, and indices that the state does not name."""
@@ -337,8 +297,8 @@ class OpenSearchSink:
         indices = [index for index in self._indices if index in names]
         if indices:
             self._calls.ask("POST", f"{','.join(indices)}/_refresh")
-            self._delete(indices, {"bool": {"must_not": [self._state.visible]}})
-            self._mark(indices, both(self._state.visible, {"exists": {"field": "died"}}), None)
+            self._writer.delete(indices, {"bool": {"must_not": [self._state.visible]}})
+            self._writer.mark(indices, both(self._state.visible, {"exists": {"field": "died"}}), None)
             self._calls.ask("POST", f"{','.join(indices)}/_refresh")
 
     def _names(self) -> set[str]:
@@ -369,23 +329,25 @@ class OpenSearchSink:
             for source in result["aggregations"]["sources"]["buckets"]:
                 place = self._place(source["key"])
                 for claimed in (bucket["key"] for bucket in source["claimed"]["buckets"]):
-                    if place and place.holds(Classification(claimed) if claimed else None) != held.holds:
+                    if place and _holds(place, claimed) != held.holds:
                         query = both({"term": {"source": source["key"]}}, {"term": {"claimed": claimed}})
-                        self._write_again([held.index_name], query)
+                        self._write_again([held], query)
 
-    def _write_again(self, indices: Sequence[str], query: Query) -> None:
-        """Write the documents of the last commit that match a query; those in abandoned indices need no removal."""
-        current = {held.index_name for held in self._classes.values()}
+    def _write_again(self, classes: Sequence[HeldClass], query: Query) -> None:
+        """Write the documents of some classes that match a query; a source without a known place stays in its class."""
         view = StoreView(self._calls, self._state, self._state.classes)
-        for record in list(self._scan(indices, both(_OF_DOCUMENTS, query), _DOCUMENT)):
-            rows = view.rows({"term": {"document": record["row"]}}, STORED)
-            name = (record["source"], record["document_id"], record["version"])
-            self._documents(record["source"])
-            if current.intersection(indices):
-                self._remove(name)
-            kept = [ChunkRow(row["chunk_id"], row["content"], row["fields"], b"") for row in rows]
-            moment = rows[0]["indexed_at"] if rows else ""
-            self._write(WrittenDocument(name, record["content_hash"], record["claimed"], moment, kept))
+        for held in classes:
+            for record in list(self._scan([held.index_name], both(_OF_DOCUMENTS, query), _DOCUMENT)):
+                source_id, claimed = record["source"], record["claimed"]
+                name, place = (source_id, record["document_id"], record["version"]), self._place(source_id)
+                rows = view.rows({"term": {"document": record["row"]}}, STORED)
+                self._documents(source_id)
+                if held in self._classes.values():  # else its index is given up
+                    self._remove(name)
+                kept = [ChunkRow(row["chunk_id"], row["content"], row["fields"], b"") for row in rows]
+                moment = rows[0]["indexed_at"] if rows else ""
+                document = WrittenDocument(name, record["content_hash"], claimed, moment, kept)
+                self._write(document, _holds(place, claimed) if place else held.holds)
 
     def _class_of(self, holds: AccessClass) -> HeldClass:
         """Return an access class; a new one gets an index."""
@@ -399,10 +361,8 @@ class OpenSearchSink:
             self._classes[holds] = HeldClass(key, holds, index, self._state.writing)
         return self._classes[holds]
 
-    def _write(self, document: WrittenDocument) -> None:
+    def _write(self, document: WrittenDocument, holds: AccessClass) -> None:
         source_id, *own = document.name
-        place = self._place(source_id) or SourcePlace()
-        holds = place.holds(Classification(document.claimed) if document.claimed else None)
         index_name, first, sources = self._class_of(holds).index_name, self._next.next_row, self._next.sources
         rows = new_rows(document, index_name, first, self._state.writing)
         self._next = replace(
@@ -422,9 +382,9 @@ class OpenSearchSink:
         """Embed and send what was written."""
         rows, self._rows = self._rows, []
         for some in (rows[at : at + self._store.at_once] for at in range(0, len(rows), self._store.at_once)):
-            self._calls.bulk(list(changes(some, self._embedder)))
+            self._writer.write(some, self._embedder)
             if self._state.until - self._now().timestamp() < LEASE_S / 2:
-                self._state = replace(self._state, until=self._until())
+                self._state = replace(self._state, until=self._now().timestamp() + LEASE_S)
                 self._document.write(self._state)
 
     @contextmanager
@@ -441,3 +401,7 @@ class OpenSearchSink:
         self._broken = True
         yield
         self._broken = False
+
+
+def _holds(place: SourcePlace, claimed: str) -> AccessClass:
+    return place.holds(Classification(claimed) if claimed else None)

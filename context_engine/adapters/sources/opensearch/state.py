@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.opensearch.server import CONFLICT, INGEST, Calls
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
-from context_engine.errors import SourceNotFound, SourceProtocolError, StoreLocked, StoreVersionMismatch
+from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMismatch
 
 LAYOUT_VERSION: Final = 1
+LEASE_S: Final = 120.0
+"""A writer that has not written for so long has ended; another may write."""
 WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
 """The analysis that the rows were made with."""
 
@@ -120,10 +121,7 @@ class StateDocument:
         try:
             return self.read()
         except SourceNotFound:
-            with suppress(SourceProtocolError):  # another process has made it meanwhile
-                self._calls.ask(
-                    "PUT", f"{self._prefix}-state", {"settings": _STATE_INDEX, "mappings": {"enabled": False}}
-                )
+            self._calls.ask("PUT", f"{self._prefix}-state", _STATE_INDEX)
             self._version = "op_type=create"
             self.write(StoreState(base_id=secrets.token_hex(8)))
             return self.read()
@@ -137,14 +135,41 @@ class StateDocument:
         """
         answer = self._calls.answer("PUT", f"{self._prefix}-state/_doc/state?{self._version}", _fields_of(state))
         if answer.status == CONFLICT:
-            raise locked(self._prefix)
+            raise self._locked()
         written = answer.json()
         self._version = f"if_seq_no={written['_seq_no']}&if_primary_term={written['_primary_term']}"
 
+    def take(self, now: float) -> tuple[StoreState, bool]:
+        """Become the writer; return the state, and whether the last writer has left rows behind.
 
-def locked(prefix: str) -> StoreLocked:
-    """Return the error for a store that another process writes to."""
-    return StoreLocked(f"store {prefix!r} is being written to by another process: wait until it has finished")
+        Args:
+            now: seconds since 1970.
+
+        Raises:
+            StoreLocked: another process is writing.
+        """
+        state = self.read_or_make()
+        if state.writer and now < state.until:
+            raise self._locked()
+        taken = replace(state, writer=secrets.token_hex(8), until=now + LEASE_S)
+        taken = stepped(taken, unfinished=True) if state.writer else taken
+        self.write(taken)
+        return taken, bool(state.writer)
+
+    def _locked(self) -> StoreLocked:
+        return StoreLocked(f"store {self._prefix!r} is being written to by another process: wait until it has finished")
+
+
+def stepped(state: StoreState, *, unfinished: bool) -> StoreState:
+    """Return a state in which the next commit has a new number.
+
+    Args:
+        unfinished: whether rows with its number may have been written: they stay invisible.
+    """
+    number = state.writing
+    given_up = (*state.given_up, number) if unfinished else state.given_up
+    generation = state.generation if unfinished else number
+    return replace(state, writing=number + 1, generation=generation, given_up=given_up)
 
 
 def _fields_of(state: StoreState) -> dict[str, Any]:
