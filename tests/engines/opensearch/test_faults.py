@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from context_engine.adapters.sources.opensearch import search, state
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Condition,
     ExaminationRequest,
@@ -181,6 +183,21 @@ def test_documents_move_with_their_access_rules(store: Any) -> None:
     assert [chunk.chunk_id for chunk in closed.search(QUESTION).chunks] == ["notes"]
     assert [chunk.chunk_id for chunk in store.source(store.spec("other")).search(QUESTION).chunks] == ["other"]
     assert len(indices(store)) == 2
+
+
+def test_a_rebuild_leaves_a_source_that_is_not_written_in_its_class(vector_store: Any) -> None:
+    def rules_of(source_id: str) -> str:
+        return "board" if source_id == "other" else ""
+
+    embedder, vector_store.embedder = vector_store.embedder, None
+    with vector_store.sink(vector_store.spec(), vector_store.spec("other"), rules_of=rules_of) as sink:
+        for source_id in ("notes", "other"):
+            sink.put(source_id, "a", "", "1", [Chunk(content="The approval limit.", chunk_id=source_id)])
+    vector_store.embedder = embedder
+    write(vector_store, "b")  # whose sink knows the rules of "notes" alone
+    other = vector_store.source(vector_store.spec("other"), rules_of)
+    assert [chunk.chunk_id for chunk in other.search(QUESTION).chunks] == ["other"]
+    assert other.search(replace(QUESTION, access=AccessScope())).chunks == []
 
 
 def test_vectors_of_another_model_are_refused_until_they_are_made_again(vector_store: Any) -> None:
