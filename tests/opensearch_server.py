@@ -51,19 +51,27 @@ def libraries() -> Path:
 
 
 class OpenSearchNode:
-    """A node; it starts when entered and is stopped, by its process id, when left."""
+    """A node; it starts when entered and is stopped, by its process id, when left.
+
+    Args:
+        beside: a running node whose cluster it joins, to hold data only; None: a cluster of its own.
+    """
+
+    def __init__(self, beside: OpenSearchNode | None = None) -> None:
+        self._beside = beside
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="opensearch-", dir=MEMORY if MEMORY.is_dir() else None))
         (self._folder / "config").mkdir()
-        self.port = _free_port()
+        self.port, self.transport_port = _free_port(), _free_port()
         self.start()
         return self
 
     def start(self) -> None:
         """Start the node, and wait until it answers."""
         java = ["java", "-Xms384m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        launcher = [HERE / "Launcher.java", self._folder, str(self.port), str(_free_port())]
+        launcher = [HERE / "Launcher.java", self._folder, str(self.port), str(self.transport_port)]
+        launcher += [str(self._beside.transport_port)] if self._beside else []
         with (self._folder / "log").open("ab") as log:
             self._node = subprocess.Popen(
                 [*java, "-cp", f"{libraries()}/*", *launcher], cwd=self._folder, stdout=log, stderr=log

@@ -307,3 +307,26 @@ def test_a_node_killed_in_a_load_and_in_a_search_keeps_what_was_committed(own_no
     assert {chunk.document_id for chunk in store.source().fetch(FetchRequest(domain="NPA", document_ids=("a",)))} == {
         "a"
     }
+
+
+def test_a_node_gone_of_two_loses_nothing_that_has_a_replica_and_says_what_is_missing(
+    own_node: Any, store: Any
+) -> None:
+    store.connection = store.connection.model_copy(update={"base_url": own_node.url})
+    names = [f"d{number}" for number in range(20)]
+    with OpenSearchNode(beside=own_node) as second:
+        write(store, *names)
+        copied = type(store)(own_node.url)
+        copied.own["replicas"] = 1
+        write(copied, *names)
+        ask(store, "GET", "_cluster/health?wait_for_status=green&wait_for_nodes=2&timeout=60s")
+        query = replace(QUESTION, top_k=30)
+        assert len(store.source().search(query).chunks) == len(copied.source().search(query).chunks) == 20
+        second.kill()
+        ask(store, "GET", "_cluster/health?wait_for_nodes=1&timeout=60s")
+        whole, part = copied.source().search(query), store.source().search(query)
+        assert len(whole.chunks) == 20 and not whole.failures
+        assert 0 < len(part.chunks) < 20, "the shards of one node answer"
+        (failure,) = part.failures
+        assert isinstance(failure, SourceUnavailable) and failure.retryable and failure.source_id == "notes"
+        assert isinstance(error_of(lambda: list(store.source().list_chunks())), SourceUnavailable)

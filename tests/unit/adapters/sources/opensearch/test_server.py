@@ -26,9 +26,7 @@ from context_engine.errors import (
 from context_engine.settings.connections import Connection
 
 BASE = "http://search.bank.example:9200"
-FULL = (
-    "index [notes-1] blocked by: [TOO_MANY_REQUESTS/12/index has read-only-allow-delete block]"
-)
+FULL = "index [notes-1] blocked by: [TOO_MANY_REQUESTS/12/index has read-only-allow-delete block]"
 HIT = {"hits": {"hits": [{"_id": "1-1", "_source": {"row": 1}}]}}
 
 
