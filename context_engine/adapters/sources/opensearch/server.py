@@ -237,10 +237,11 @@ class Calls:
     def _note(self, result: Mapping[str, Any]) -> None:
         """Remember that a result lacks a part."""
         shards = result.get("_shards", {})
+        missing = shards.get("total", 0) - shards.get("successful", 0)  # "failed" omits a shard that no node has
         if self.failures:
             return
-        if shards.get("failed"):
-            problem = f"{shards['failed']} of {shards['total']} shards of its indices failed: the server's log says why"
+        if missing > 0:
+            problem = f"{missing} of {shards['total']} shards of its indices are missing: the server's log says why"
             self.failures.append(SourceUnavailable(problem, retryable=True))
         elif result.get("timed_out"):
             self.failures.append(SourceUnavailable("a part of its indices was too slow", retryable=True))

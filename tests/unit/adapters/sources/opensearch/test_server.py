@@ -103,7 +103,7 @@ def test_a_silent_server_is_a_timeout() -> None:
 
 @respx.mock
 def test_failed_and_slow_shards_are_told_beside_the_hits() -> None:
-    part = {**HIT, "timed_out": False, "_shards": {"total": 4, "failed": 1}}
+    part = {**HIT, "timed_out": False, "_shards": {"total": 4, "successful": 3, "failed": 0}}
     respx.post(f"{BASE}/_msearch").respond(json={"responses": [part]})
     asked = calls()
     assert asked.search([Search(["notes-1"], {}), Search([], {})]) == [part, {"hits": {"hits": []}}]
@@ -124,7 +124,7 @@ def test_a_search_that_fails_in_all_shards_raises() -> None:
 
 @respx.mock
 def test_a_scan_with_a_failed_shard_raises() -> None:
-    respx.post(f"{BASE}/notes-1/_search").respond(json={**HIT, "_shards": {"total": 2, "failed": 2}})
+    respx.post(f"{BASE}/notes-1/_search").respond(json={**HIT, "_shards": {"total": 2, "successful": 0, "failed": 2}})
     assert isinstance(error_of(lambda: list(calls().scan(["notes-1"], {}, ()))), SourceUnavailable)
 
 
