@@ -181,7 +181,9 @@ class Calls:
         """
         if not indices:
             return
-        opened = self.ask("POST", f"{','.join(indices)}/_search/point_in_time?keep_alive={_KEPT}")["pit_id"]
+        answer = self.ask("POST", f"{','.join(indices)}/_search/point_in_time?keep_alive={_KEPT}")
+        self._note(answer)  # later pages do not count a shard that is missing now
+        opened = answer["pit_id"]
         try:
             yield from self._pages("_search", {"query": query, "pit": {"id": opened, "keep_alive": _KEPT}}, fields)
         finally:
