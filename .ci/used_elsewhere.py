@@ -1,9 +1,10 @@
 """What vulture cannot see used: names that libraries, the plugin's host, callers of the API or a published form use."""
 
-# Libraries call or read these: httpx, http.cookiejar, onnxruntime, sentence-transformers, rich, zipfile, logging.
+# Libraries call or read these: httpx, http.cookiejar, onnxruntime, psycopg, sentence-transformers, rich, zipfile.
 auth_flow
 extract_cookies
 max_seq_length
+itersize
 min_width
 intra_op_num_threads
 compress_type

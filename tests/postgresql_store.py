@@ -27,6 +27,7 @@ class Store:
         self.settings = Settings(**settings)
         self.own = {"schema_name": self.schema}
         self.repair = False
+        self.data_dir = Path()
         parts = urlsplit(dsn)
         self.connection = Connection(
             base_url=f"postgresql://{parts.hostname}:{parts.port}{parts.path}",
@@ -43,7 +44,7 @@ class Store:
     def context(self, rules_of: Callable[[str], str] = lambda _id: "") -> SourceContext:
         return SourceContext(
             domain="NPA",
-            data_dir=Path,
+            data_dir=lambda: self.data_dir,
             connection=lambda _name: self.connection,
             clock=FixedClock(),
             shared=lambda key, make: make(),

@@ -22,6 +22,7 @@ from context_engine.core.models import (
     CalibrationPart,
     CalibrationPlan,
     Chunk,
+    ClassCalibration,
     HeldVectors,
     Link,
     LinkQuery,
@@ -32,6 +33,7 @@ from context_engine.core.models import (
     SourceQuery,
     SourceSpec,
     StoredAdapter,
+    StoredDocument,
     VectorAdapter,
     scorer_name,
 )
@@ -60,6 +62,7 @@ class Document(NamedTuple):
     content_hash: str
     access: AccessClass
     chunks: list[Chunk]
+    indexed_at: str = "2026-01-05T00:00:00+00:00"
 
 
 def key_of(held_class: AccessClass) -> int:
@@ -234,6 +237,25 @@ class ToyStore:
     def scorer(self, domain: str, adapter_id: str | None = None) -> str:
         return scorer_name(self.vector_model(), adapter_id or self.now(domain))
 
+    # Copyable; the vectors are made anew at every search, so that none are stored
+
+    def document_hashes(self, source_id: str) -> dict[tuple[str, str], str]:
+        items = self.documents.items()
+        return {key[1:]: document.content_hash for key, document in items if key[0] == source_id}
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        for key in keys:
+            held = self.documents.get((source_id, *key))
+            yield held and StoredDocument(*key, held.content_hash, held.indexed_at, held.access, held.chunks, ())
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        return [
+            ClassCalibration(held_class, calibration)
+            for (name, _, key), calibration in self.calibrations.items()
+            for held_class in self.classes()
+            if (name, key) == (domain, key_of(held_class))
+        ]
+
     # AccessProvable
 
     def copy_to(self, data_dir: Path) -> None:
@@ -322,25 +344,42 @@ class ToySink:
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         if self.documents(source_id).get((document_id, version)) == content_hash:
             return False
-        claimed = max(
-            (chunk.classification for chunk in chunks if chunk.classification), key=lambda c: c.rank, default=None
-        )
-        held = access_class(self.rules_of(source_id), self.specs[source_id].classification, claimed)
         whole = [
             chunk._replace(
-                chunk_id=chunk.chunk_id or f"{document_id}#{number}", document_id=document_id, document_version=version
+                chunk_id=chunk.chunk_id or f"{document_id}#{number}",
+                document_id=document_id,
+                document_version=version or None,
             )
             for number, chunk in enumerate(chunks)
         ]
-        self.store.documents[source_id, document_id, version] = Document(content_hash, held, whole)
+        document = Document(content_hash, self.place(source_id, chunks), whole)
+        self.store.documents[source_id, document_id, version] = document
         return True
+
+    def place(self, source_id: str, chunks: Sequence[Chunk]) -> AccessClass:
+        claims = (chunk.classification for chunk in chunks if chunk.classification)
+        claimed = max(claims, key=lambda claim: claim.rank, default=None)
+        return access_class(self.rules_of(source_id), self.specs[source_id].classification, claimed)
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        return False
+
+    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+        chunks = list(document.chunks)
+        self.store.documents[source_id, *document.key] = Document(
+            document.content_hash, self.place(source_id, chunks), chunks, document.indexed_at
+        )
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        for held_class, calibration in calibrations:
+            self.store.calibrations[domain, calibration.model_id, key_of(held_class)] = calibration
+        self.commit()
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         return self.store.documents.pop((source_id, document_id, version), None) is not None
 
     def documents(self, source_id: str) -> dict[tuple[str, str], str]:
-        items = self.store.documents.items()
-        return {key[1:]: document.content_hash for key, document in items if key[0] == source_id}
+        return self.store.document_hashes(source_id)
 
     def commit(self) -> None:
         self.store.save()

@@ -12,7 +12,6 @@ from typing import Final
 
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
-from context_engine.core.protocols import AccessProvable
 from context_engine.errors import ConfigError
 from context_engine.evaluation.access_trial import INSIDER_ROLE, Outputs, StoreTrial
 from context_engine.testing.noninterference import (
@@ -28,8 +27,8 @@ from context_engine.testing.noninterference import (
     made_requests,
 )
 from context_engine.wiring.build import source_opener
+from context_engine.wiring.draft import copied_store
 from context_engine.wiring.embedded_base import EMBEDDED
-from context_engine.wiring.examine import opened_store
 from context_engine.wiring.setup import Setup
 
 _MOST_NEW: Final = 12
@@ -69,18 +68,17 @@ def prove_access(
     setup = of_adapter(setup, adapter)
     first = next((domain for _, domain in sorted(setup.registry.domains.items())), None)
     if first is None:
-        raise ConfigError(f"nothing to prove: no source has the adapter {adapter!r}")
+        raise ConfigError(f"nothing to prove: no source has the adapter {adapter!r}; --adapter names another")
     opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
     for principal in principals:
         with TemporaryDirectory(prefix="context-engine-proof-") as folder:
             copy = Path(folder)
-            with opened_store(opener, first, first.sources[0], AccessProvable) as store:
-                store.copy_to(copy)
-            trial = StoreTrial(setup, adapter, copy, outputs)
-            try:
-                yield _certificate(trial, principal, changes, questions, seed, progress)
-            finally:
-                trial.close()
+            with copied_store(opener, first, first.sources[0], copy):
+                trial = StoreTrial(setup, adapter, copy, outputs)
+                try:
+                    yield _certificate(trial, principal, changes, questions, seed, progress)
+                finally:
+                    trial.close()
 
 
 def _certificate(

@@ -242,8 +242,15 @@ class StoreTrial:
     def _with_source(self, domain: DomainSpec | None, place: HiddenPlace) -> DomainSpec:
         """Return a domain with a new source in it, or a new domain of that source."""
         rule = AccessRule(roles=(INSIDER_ROLE,))
-        kind = SourceType.SYSTEM_OF_RECORD
-        spec = SourceSpec(id=place.source_id, type=kind, access=rule, adapter=self._adapter_name)
+        _, beside = next(self._sources())
+        spec = SourceSpec(
+            id=place.source_id,
+            type=SourceType.SYSTEM_OF_RECORD,
+            access=rule,
+            adapter=self._adapter_name,
+            connection=beside.connection,
+            settings=beside.settings,
+        )
         if domain is None:
             return DomainSpec(version=1, domain=place.domain, access=rule, sources=(spec,))
         return domain.model_copy(update={"sources": (*domain.sources, spec)})

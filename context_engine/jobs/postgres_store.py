@@ -62,6 +62,17 @@ class PostgresJobs:
     def __init__(self, database: JobDatabase) -> None:
         self._database = database
 
+    def check(self) -> None:
+        """Try whether jobs can be kept.
+
+        Raises:
+            JobsUnavailable: the database cannot be reached, or its user may not create schemas.
+        """
+        with self._session() as session, _problems(self._database):
+            (may_start,) = one_row(session, "SELECT has_database_privilege(current_database(), 'CREATE')")
+            if not may_start:
+                raise errors.InsufficientPrivilege
+
     def start(self, event: JobEvent) -> JobMemory:
         """Keep a new job with its first event, and return its memory."""
         assert isinstance(event.fact, JobStarted)

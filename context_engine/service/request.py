@@ -163,8 +163,9 @@ def by_own_names(asked: Filter, specs: Sequence[SourceSpec] = ()) -> Filter:
         case Not(part):
             return Not(by_own_names(part, specs))
         case Condition(field, op, value):
-            namespaces = value if isinstance(value, list | tuple) else (value,)
-            ids = tuple(spec.id for spec in specs if spec.namespace is not None and spec.namespace in namespaces)
-            if field != "namespace" or not ids:
+            of_several = _OF_SEVERAL.get(op, op)
+            if field != "namespace" or of_several not in _OF_SEVERAL.values():
                 return replace(asked, field=_NAMES.get(field, field))
-            return Condition("source_id", _OF_SEVERAL.get(op, op), (*namespaces, *ids))
+            names = value if isinstance(value, list | tuple) else (value,)
+            ids = (spec.id for spec in specs if spec.namespace is not None and spec.namespace in names)
+            return Condition("source_id", of_several, (*names, *ids))

@@ -1,7 +1,11 @@
 """Tools for adapter authors: the conformance suites, fakes, and a fake Dify to test against."""
 
 from context_engine.testing.access_conformance import AccessContract
-from context_engine.testing.capability_conformance import AccessProvableContract, CalibratableContract
+from context_engine.testing.capability_conformance import (
+    AccessProvableContract,
+    CalibratableContract,
+    CopyableContract,
+)
 from context_engine.testing.conformance import ODD_QUERIES, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
@@ -23,6 +27,7 @@ __all__ = [
     "AccessContract",
     "AccessProvableContract",
     "CalibratableContract",
+    "CopyableContract",
     "FakeDataset",
     "FakeDify",
     "FakeDocument",

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 from unittest import SkipTest
 
+from context_engine.adapters.sources.stores.copying import difference_of
 from context_engine.core.models import (
     AccessScope,
     CalibrationPart,
@@ -30,9 +31,9 @@ from context_engine.core.models import (
     ScopeCalibration,
     SourceQuery,
 )
-from context_engine.core.protocols import AccessProvable, Calibratable, Listable, Sink, Source
+from context_engine.core.protocols import AccessProvable, Calibratable, Copyable, CopySink, Listable, Sink, Source
 from context_engine.core.ranking.scope import SIGNAL_VERSION
-from context_engine.errors import StoreError
+from context_engine.errors import StoreError, StoreVersionMismatch
 
 OPEN_SOURCE: Final = "open_rules"
 CLOSED_SOURCE: Final = "board_papers"
@@ -106,6 +107,13 @@ class StoreContract:
     def query(self, text: str, *, access: AccessScope | None = None, top_k: int = 5) -> SourceQuery:
         """Return a query as the engine sends it."""
         return SourceQuery(text=text, domain=self.domain, top_k=top_k, access=access)
+
+    def answered(self, data_dir: Path) -> list[tuple[str, float]]:
+        """Return the id and the score of each chunk that answers a question to the open source."""
+        source = self.open_source(OPEN_SOURCE, data_dir)
+        answer = source.search(self.query("Who reviews the custody each quarter?"))
+        source.close()
+        return [(chunk.chunk_id, chunk.scores[0].value) for chunk in answer.chunks]
 
 
 class CalibratableContract(StoreContract):
@@ -240,10 +248,10 @@ class AccessProvableContract(StoreContract):
 
     def test_rebuilding_the_index_changes_no_answer(self) -> None:
         with self.folder() as data_dir:
-            before = self._found(data_dir)
+            before = self.answered(data_dir)
             with self.opened(data_dir) as store:
                 store.rebuild()
-            assert self._found(data_dir) == before != []
+            assert self.answered(data_dir) == before != []
 
     def _copy(self, data_dir: Path, copy: Path) -> None:
         with self.opened(data_dir) as store:
@@ -258,11 +266,98 @@ class AccessProvableContract(StoreContract):
         source.close()
         return texts
 
-    def _found(self, data_dir: Path) -> list[tuple[str, float]]:
-        source = self.open_source(OPEN_SOURCE, data_dir)
-        answer = source.search(self.query("Who reviews the custody each quarter?"))
-        source.close()
-        return [(chunk.chunk_id, chunk.scores[0].value) for chunk in answer.chunks]
+
+class CopyableContract(StoreContract):
+    """Tests of a `Copyable` store whose sink is a `CopySink`."""
+
+    def test_offers_copying(self) -> None:
+        with self.folder() as data_dir, self.opened(data_dir) as store, self.open_sink(data_dir) as sink:
+            assert isinstance(store, Copyable) and isinstance(sink, CopySink)
+
+    def test_documents_are_listed_in_the_order_of_writing(self) -> None:
+        with self.store() as store:
+            assert list(store.document_hashes(OPEN_SOURCE)) == [(name, "") for name in OPEN_TEXTS]
+            assert set(store.document_hashes(OPEN_SOURCE).values()) == {"1"}
+            assert not store.document_hashes("no_such_source")
+
+    def test_documents_come_in_the_order_asked_for(self) -> None:
+        with self.store() as store:
+            keys = [("escrow-2", ""), ("no-such-document", ""), ("custody-1", "")]
+            first, missing, last = store.stored_documents(OPEN_SOURCE, keys)
+            assert (first.document_id, missing, last.document_id) == ("escrow-2", None, "custody-1")
+            assert [chunk.content for chunk in last.chunks] == [OPEN_TEXTS["custody-1"]]
+            assert not list(store.stored_documents(OPEN_SOURCE, []))
+
+    def test_a_copy_is_the_same(self) -> None:
+        with self.folder() as data_dir, TemporaryDirectory() as copy:
+            self._write_copy(data_dir, Path(copy))
+            with self.opened(data_dir) as store, self.opened(Path(copy)) as copied:
+                for source_id in (OPEN_SOURCE, CLOSED_SOURCE):
+                    keys = list(store.document_hashes(source_id))
+                    assert list(copied.document_hashes(source_id)) == keys != []
+                    pairs = zip(store.stored_documents(source_id, keys), copied.stored_documents(source_id, keys))
+                    assert [difference_of(*pair) for pair in pairs] == [""] * len(keys)
+
+    def test_a_copy_gives_the_same_answers(self) -> None:
+        with self.folder() as data_dir, TemporaryDirectory() as copy:
+            self._write_copy(data_dir, Path(copy))
+            assert self.answered(Path(copy)) == self.answered(data_dir) != []
+
+    def test_a_document_is_replaced(self) -> None:
+        with self.folder() as data_dir, self.opened(data_dir) as store:
+            (document,) = store.stored_documents(OPEN_SOURCE, [("custody-1", "")])
+            chunks = [chunk._replace(content="The custody is reviewed by the board.") for chunk in document.chunks]
+            with self.open_sink(data_dir) as sink:
+                assert isinstance(sink, CopySink)
+                sink.put_stored(OPEN_SOURCE, document._replace(content_hash="2", chunks=chunks, vectors=()))
+                sink.commit()
+            assert self._content_of(data_dir, "custody-1") == ("2", ["The custody is reviewed by the board."])
+
+    def test_vectors_of_another_model_or_dimension_are_refused(self) -> None:
+        with self.folder() as data_dir, self.opened(data_dir) as store, self.open_sink(data_dir) as sink:
+            assert isinstance(sink, CopySink)
+            (document,) = store.stored_documents(OPEN_SOURCE, [("custody-1", "")])
+            if not any(document.vectors):
+                raise SkipTest("stores no vectors")
+            dimension = len(document.vectors[0][0])
+            assert sink.accept_vectors(document.model_id, dimension)
+            for model in (("another-model", dimension), (document.model_id, dimension + 1)):
+                try:
+                    sink.accept_vectors(*model)
+                except StoreVersionMismatch as error:
+                    assert repr(model[0]) in str(error) and str(model[1]) in str(error)
+                    continue
+                raise AssertionError(f"vectors of {model} do not compare with those of the store")
+
+    def test_calibrations_are_kept(self) -> None:
+        with self.folder() as data_dir, TemporaryDirectory() as copy:
+            with self.opened(data_dir) as store:
+                plan = store.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE], anew=True)
+                store.keep_calibrations(self.domain, plan, [(part, _calibration(part)) for part in plan.parts])
+            self._write_copy(data_dir, Path(copy))
+            with self.opened(data_dir) as store, self.opened(Path(copy)) as copied:
+                assert {*copied.class_calibrations(self.domain)} == {*store.class_calibrations(self.domain)} != set()
+                for access in (None, _NOBODY):
+                    kept, own = (each.calibration(self.domain, access=access) for each in (copied, store))
+                    assert kept == own is not None
+                assert not copied.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE]).parts, "nothing is due"
+
+    def _write_copy(self, data_dir: Path, copy: Path) -> None:
+        sources = [OPEN_SOURCE, CLOSED_SOURCE]
+        with self.opened(data_dir) as store, self.open_sink(copy) as sink:
+            assert isinstance(sink, CopySink)
+            for source_id in sources:
+                for document in store.stored_documents(source_id, list(store.document_hashes(source_id))):
+                    first = next((vector for vectors in document.vectors for vector in vectors), None)
+                    if first is not None:
+                        assert sink.accept_vectors(document.model_id, len(first)), "it holds such vectors itself"
+                    sink.put_stored(source_id, document)
+            sink.finish_copy(self.domain, sources, store.class_calibrations(self.domain))
+
+    def _content_of(self, data_dir: Path, document_id: str) -> tuple[str, list[str]]:
+        with self.opened(data_dir) as store:
+            (document,) = store.stored_documents(OPEN_SOURCE, [(document_id, "")])
+            return document.content_hash, [chunk.content for chunk in document.chunks]
 
 
 def _calibration(part: CalibrationPart) -> ScopeCalibration:

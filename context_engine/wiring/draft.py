@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from context_engine.core.models import DomainSpec
-from context_engine.core.protocols import AccessProvable, Rehearsable
+from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.protocols import AccessProvable, CopiesElsewhere, Rehearsable
 from context_engine.errors import ConfigError
 from context_engine.settings.files import read_yaml
-from context_engine.wiring.build import source_opener
+from context_engine.wiring.build import SourceOpener, source_opener
 from context_engine.wiring.examine import opened_store
 from context_engine.wiring.setup import Setup, load_setup
 
@@ -63,14 +63,37 @@ def copied_data(setup: Setup, domain: DomainSpec, data_dir: Path) -> Iterator[Pa
         SourceError, StoreError: it cannot be read.
     """
     opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
-    with TemporaryDirectory(prefix="context-engine-draft-data-") as folder:
+    with TemporaryDirectory(prefix="context-engine-draft-data-") as name, ExitStack() as stack:
+        folder = Path(name)
         for spec in {spec.adapter: spec for spec in domain.sources}.values():
-            with opened_store(opener, domain, spec, AccessProvable) as store:
-                if isinstance(store, Rehearsable):
-                    store.copy_with_index_to(Path(folder))
-                else:
-                    store.copy_to(Path(folder))
-        yield Path(folder)
+            stack.enter_context(copied_store(opener, domain, spec, folder, with_index=True))
+        yield folder
+
+
+@contextmanager
+def copied_store(
+    opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, folder: Path, *, with_index: bool = False
+) -> Iterator[None]:
+    """Copy the store of a source into a data folder; what it keeps elsewhere for that is removed at the end.
+
+    Args:
+        with_index: copy its index too, if it can be copied.
+
+    Raises:
+        ConfigError: the store cannot be copied.
+        SourceError, StoreError: it cannot be read.
+    """
+    with opened_store(opener, domain, spec, AccessProvable) as store:
+        if with_index and isinstance(store, Rehearsable):
+            store.copy_with_index_to(folder)
+        else:
+            store.copy_to(folder)
+    try:
+        yield
+    finally:
+        if isinstance(store, CopiesElsewhere):
+            with opened_store(opener, domain, spec, CopiesElsewhere) as remover:
+                remover.drop_copy(folder)
 
 
 def _loaded(setup: Setup, config_dir: str | None, manifest_dir: Path | None, stage: str | None) -> Setup:

@@ -26,6 +26,7 @@ from context_engine.core.protocols import CAPABILITIES, Examinable, Listable, So
 from context_engine.errors import ConfigError, ContextEngineError, SourceError, source_error_from
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener, source_opener
+from context_engine.wiring.embedded_base import EMBEDDED
 from context_engine.wiring.setup import Setup
 
 C = TypeVar("C")
@@ -216,6 +217,11 @@ def opened_store(opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, cap
         yield store
     finally:
         close(source)
+
+
+def taught_source(domain: DomainSpec) -> SourceSpec:
+    """Return the source whose store learns for a domain: of the embedded base, else its first source."""
+    return min(domain.sources, key=lambda source: source.adapter != EMBEDDED)
 
 
 @contextmanager

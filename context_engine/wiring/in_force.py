@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from context_engine.core.concurrency.awaiting import close
 from context_engine.core.engine.permission import permitted_settings
 from context_engine.core.models import DomainSpec, EffectiveSettings, ScoreKind, SearchRequest, SearchResult, SourceSpec
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.protocols import TokenCounter
-from context_engine.wiring.embedded_base import base_path, in_embedded_base
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.examine import offered, taught_source
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.models import RerankerChoice, hybrid
 from context_engine.wiring.setup import Setup
@@ -40,28 +42,37 @@ def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceS
 
 
 def changed_scorer(setup: Setup, data_dir: Path, result: SearchResult) -> ChangedScorer | None:
-    """Return the recorded scorer of the embedded base's vectors (model and adapter), and the scorer in force now.
+    """Return the recorded scorer of a domain's vectors (model and adapter), and the scorer in force now.
 
     Returns:
-        None if they are equal, or if the result has no cosines of the embedded base.
+        None if they are equal, or if the result has no cosines of the store that learns for the domain.
 
     Raises:
         UnknownDomain, InvalidRequest, ConfigError: as `settings_in_force`.
-        StoreError: there is no base, or it cannot be read.
+        SourceError, StoreError: there is no store, or it cannot be read.
     """
-    from context_engine.adapters.sources.local import LocalBase, SearchOptions
+    from context_engine.adapters.sources.stores.adapter_keeping import AdapterKeeping
     from context_engine.audit.review.replay import ChangedScorer
 
-    local = {spec.id for spec in result.specs if in_embedded_base(spec)}
-    chunks = (chunk for answer in result.raw if answer.source_id in local for chunk in answer.chunks)
-    was = {score.scorer for chunk in chunks for score in chunk.scores if score.kind is ScoreKind.COSINE}
-    if len(was) != 1 or result.request is None:
+    if result.request is None:
         return None
     registry = setup.visible(result.request.principal)
-    domain, values = registry.domain(result.request.domain), setup.resolver.base().values
+    domain = registry.domain(result.request.domain)
+    first = taught_source(domain)
+    own = {spec.id for spec in result.specs if spec.adapter == first.adapter}
+    chunks = (chunk for answer in result.raw if answer.source_id in own for chunk in answer.chunks)
+    was = {score.scorer for chunk in chunks for score in chunk.scores if score.kind is ScoreKind.COSINE}
+    if len(was) != 1:
+        return None
     scope = setup.access.decide(result.request.principal, domain).scope
-    with LocalBase(base_path(data_dir), options=SearchOptions.of(values)) as base:
-        now = "" if values.embedder is None else base.scorer_id(domain.domain, access=scope)
+    source = source_opener(setup, data_dir=data_dir, embedder=lambda: None).open(domain, first)
+    try:
+        store = offered(source, AdapterKeeping)
+        if store is None:
+            return None
+        now = "" if setup.resolver.base().values.embedder is None else store.scorer_id(domain.domain, access=scope)
+    finally:
+        close(source)
     (before,) = was
     return None if before == now else ChangedScorer(before or "", now)
 

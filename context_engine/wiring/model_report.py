@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.models import ChatMessage, Chunk, StoredAdapter, scorer_name
-from context_engine.core.protocols import ChatModel, Reranker
+from context_engine.core.protocols import ChatModel, Reranker, Trainable
 from context_engine.errors import ContextEngineError, StoreError
-from context_engine.wiring.embedded_base import base_as_it_is, base_path
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.embedded_base import EMBEDDED, base_as_it_is, base_path
+from context_engine.wiring.examine import opened_store, taught_source
 from context_engine.wiring.models import Models
 from context_engine.wiring.setup import Setup
 
@@ -103,37 +105,48 @@ def _tried(test: Callable[[], str | None]) -> str | None:
         return str(busy)
 
 
-def stored_adapters(setup: Setup, data_dir: Path, only: str | None) -> tuple[list[StoredAdapter], str | None]:
-    """Return the adapters stored for registered domains, and the id of the base's embedding model.
+def stored_adapters(setup: Setup, data_dir: Path, only: str | None) -> tuple[list[StoredAdapter], dict[str, str]]:
+    """Return the adapters stored for registered domains, and for each domain the embedding model of its store.
 
-    An unreadable base counts as empty.
+    A store that cannot be read counts as empty: its sources report the error.
 
     Args:
         only: this domain only; None: all domains.
     """
-    stored: Sequence[StoredAdapter] = ()
-    model_id = None
-    with suppress(StoreError), base_as_it_is(base_path(data_dir)) as base:  # its sources report the error
-        if base.exists():
-            stored = base.adapters()
-            model_id = base.stats().model_id
-    names = setup.registry.domains
-    return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)], model_id
+    domains = {
+        name: domain
+        for name, domain in sorted(setup.registry.domains.items())
+        if only in (None, name) and domain.sources
+    }
+    embedded = [name for name, domain in domains.items() if taught_source(domain).adapter == EMBEDDED]
+    stored: list[StoredAdapter] = []
+    models: dict[str, str] = {}
+    with suppress(StoreError), base_as_it_is(base_path(data_dir)) as base:
+        if embedded and base.exists():
+            stored += [adapter for adapter in base.adapters() if adapter.domain in embedded]
+            models = dict.fromkeys(embedded, base.vector_model())
+    opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
+    for name in domains.keys() - {*embedded}:
+        first = taught_source(domains[name])
+        with suppress(ContextEngineError), opened_store(opener, domains[name], first, Trainable) as store:
+            stored += store.adapters(name)
+            models[name] = store.vector_model()
+    return stored, {name: model for name, model in models.items() if model}
 
 
 def blend_notes(
-    setup: Setup, adapters: Sequence[StoredAdapter], model_id: str | None, only: str | None
+    setup: Setup, adapters: Sequence[StoredAdapter], models: Mapping[str, str], only: str | None
 ) -> Iterator[str]:
     """Yield a note for each domain whose learnt blend is unused because other scorers computed the cosines.
 
     Args:
-        adapters, model_id: from `stored_adapters`.
+        adapters, models: from `stored_adapters`.
         only: this domain only; None: all domains.
     """
     choice = setup.resolver.base().values.adapter
     for name, spec in sorted(setup.registry.domains.items()):
         blend = setup.resolver.base(spec).values.learnt_blend
-        if model_id is None or only not in (None, name) or blend is None or blend.cosine is None:
+        if name not in models or only not in (None, name) or blend is None or blend.cosine is None:
             continue
         in_force = [
             adapter.adapter_id
@@ -141,7 +154,7 @@ def blend_notes(
             if adapter.domain == name and adapter.in_force and not adapter.problem
         ]
         used = in_force if choice == "auto" else [choice] if choice != "off" else []
-        scorers = {scorer_name(model_id, adapter_id) for adapter_id in used or (None,)}
+        scorers = {scorer_name(models[name], adapter_id) for adapter_id in used or (None,)}
         if blend.cosine not in scorers:
             yield (
                 f"learnt_blend of {name} is not used: it was learnt with cosines by {blend.cosine}, and they are by "

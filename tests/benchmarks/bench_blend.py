@@ -32,7 +32,7 @@ from bench_quality import Tokens, Vectors, interval, with_headings, write
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
-from context_engine.adapters.sources.local.adapter_switches import OFF
+from context_engine.adapters.sources.stores.adapter_keeping import OFF
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
 from context_engine.evaluation.gold import Corpus

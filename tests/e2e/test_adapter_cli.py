@@ -18,7 +18,7 @@ import numpy as np
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.adapter_store import Origin
+from context_engine.adapters.sources.stores.adapter_rows import Origin
 from context_engine.apps.cli import main
 
 pytestmark = pytest.mark.slow

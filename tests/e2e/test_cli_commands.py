@@ -243,7 +243,8 @@ def test_domains_lists_sources_and_what_the_base_holds() -> None:
     assert after["demo"] is False
     sources = {one["id"]: one for one in after["domains"][0]["sources"]}
     assert sources["sops"] == {
-        "id": "sops", "title": "", "type": "bank_sop", "tier": 2, "adapter": "local", "documents": 2, "chunks": 2
+        "id": "sops", "namespace": "sops", "title": "", "type": "bank_sop", "tier": 2, "adapter": "local",
+        "documents": 2, "chunks": 2,
     }  # fmt: skip
     assert "sops 2 SOP local 2 2" in " ".join(ok("domains").split())
 

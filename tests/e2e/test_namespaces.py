@@ -133,6 +133,14 @@ def test_a_removed_namespace_leaves_its_words_in_no_file(bank: Bank) -> None:
     assert (again["documents"], again["unchanged"]) == (4, 2), "the folder still has them"
 
 
+def test_pruning_a_namespace_spares_the_others(bank: Bank) -> None:
+    for name in ("sheets/swap.md", "rules/limits.md"):
+        (bank.folder / "docs" / name).unlink()
+    report = bank.json("ingest", str(bank.folder / "docs"), "--domain", "DESK", "--namespace", "products", "--prune")
+    assert report["removed"] == 1
+    assert set(bank.searched()) == {"prices", "rules", "rest"}
+
+
 def test_an_answer_in_the_cache_is_of_its_namespace_and_ends_with_it(bank: Bank) -> None:
     (bank.folder / "config").mkdir()
     (bank.folder / "config/rag-pipeline.json").write_text('{"search": {"cache_ttl_s": 3600}}')

@@ -92,3 +92,41 @@ def test_its_answers_are_proved() -> None:
     ok("ingest", ".", "--domain", "OPS", "--to", "toy", "--json")
     certificate = ok("access", "prove", "--adapter", "toy", "--changes", "10", "--questions", "5", "--json")
     assert certificate["holds"] and sum(certificate["changes"].values()) == 10
+
+
+def test_its_documents_are_copied_to_the_embedded_base_and_back(bank: Path) -> None:
+    run("ingest", ".", "--domain", "OPS", "--to", "toy")
+    order = ("kb", "copy", "--from", "toy", "--to", "local")
+    (plan,) = ok(*order, "--dry-run", "--json")["domains"]
+    assert plan["same"] is None and [source["written"] for source in plan["sources"]] == [60, 1]
+    assert not (bank / "base/base.sqlite3").exists()
+    published = ok(*order, "--json")
+    (copied,) = published["domains"]
+    assert (published["schema_version"], published["from"], published["to"]) == (1, "toy", "local")
+    assert copied["same"] and copied["calibrations"] and [source["written"] for source in copied["sources"]] == [60, 1]
+    assert copied["manifest"] == {"policies": {"adapter": "local"}, "papers": {"adapter": "local"}}
+    assert [source["written"] for source in ok(*order, "--json")["domains"][0]["sources"]] == [0, 0]
+
+    before = ToyStore(bank / "toy.pickle").documents
+    (bank / "toy.pickle").unlink()
+    back = ("kb", "copy", "--from", "local", "--to", "toy", "--domain", "OPS")
+    assert "papers: 1" not in run(*back, "--source", "policies").output
+    result = run(*back, "--delete")
+    assert result.exit_code == 0 and "61 documents are the same in both stores" in result.output
+    assert ToyStore(bank / "toy.pickle").documents == before
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (("--from", "toy", "--to", "postgres"), "needs a connection"),
+        (("--from", "toy", "--to", "toy"), "the same store"),
+        (("--from", "toy", "--to", "local", "--set", "colour"), "--set takes KEY=VALUE"),
+        (("--from", "toy", "--to", "local", "--source", "polices"), "policies"),
+        (("--from", "toy", "--to", "notes"), "does not offer copying of its documents"),
+        (("--from", "dify", "--to", "local", "--domain", "OPS"), "has no source with 'adapter: dify'"),
+    ],
+)
+def test_a_copy_that_cannot_be_made_says_why(args: tuple[str, ...], reason: str) -> None:
+    result = run("kb", "copy", *args)
+    assert result.exit_code == 2 and reason in " ".join(result.output.split())

@@ -7,6 +7,7 @@ of p @ passage is stored in addition, one number per vector.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -78,11 +79,11 @@ class DomainAdapter:
         if not all((np.abs(numbers) <= _LARGEST).all() for numbers in (self.query, self.passage)):
             raise ValueError(f"every number of an adapter's maps must lie in [-{_LARGEST:g}, {_LARGEST:g}]")
 
-    def asked(self, query: Array) -> Array:
+    def asked(self, query: Array | Sequence[float]) -> Array:
         """Return the question's vector for dot products with unmapped passage vectors, float32; divide the product by
         the length of the mapped passage.
         """
-        mapped = query @ self.query
+        mapped = np.asarray(query, np.float32) @ self.query
         length = float(np.linalg.norm(mapped))
         products: Array = (mapped / length if length > 0.0 else mapped) @ self.passage.T
         return products.astype(np.float32)

@@ -21,7 +21,7 @@ from context_engine.settings.messages import config_error
 _OWN: Final = ("query", "cursor", "compare", "include_context_string", "max_tokens", "max_chars")
 _OF_CHUNK: Final = (
     *("title", "section", "canonical_url", "citation_label", "rank", "confidence", "authority_tier", "source_type"),
-    *("flags", "chunk_id", "doc_id", "namespace", "source_org", "year", "content_type", "license", "tags"),
+    *("flags", "chunk_id", "doc_id", "namespace", "source_id", "source_org", "year", "content_type", "license", "tags"),
     *("score", "rerank_score", "final_score"),
 )
 _OF_TAG: Final = ("trust_class", "fetched_at", "ttl_seconds")
@@ -183,7 +183,7 @@ def _passage(chunk: RetrievalChunk, shared: Mapping[str, Any], nonce: str | None
     untrusted = tag.get("trust_class") == TrustClass.UNTRUSTED
     text = fence(chunk.content, nonce) if untrusted and nonce is not None else chunk.content
     return RetrievedPassage(
-        f"{chunk.source_id}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared)
+        f"{chunk.source_id or chunk.namespace}:{chunk.chunk_id}", text, chunk.final_score, _metadata(chunk, tag, shared)
     )
 
 

@@ -157,10 +157,12 @@ from context_engine.core.models.settings import (
 from context_engine.core.models.stores import (
     CalibrationPart,
     CalibrationPlan,
+    ClassCalibration,
     Examination,
     ExaminationRequest,
     HeldVectors,
     StoredAdapter,
+    StoredDocument,
     notices_about,
 )
 
@@ -209,6 +211,7 @@ __all__ = [
     "Chunk",
     "Citation",
     "CitedClause",
+    "ClassCalibration",
     "Classification",
     "Condition",
     "Confidence",
@@ -289,6 +292,7 @@ __all__ = [
     "StageTrace",
     "Status",
     "StoredAdapter",
+    "StoredDocument",
     "Swap",
     "TelemetrySettings",
     "TermStatistics",

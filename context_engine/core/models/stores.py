@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from context_engine.core.models.access import AccessScope
+from context_engine.core.models.access import AccessClass, AccessScope
 from context_engine.core.models.chunk import Chunk
+from context_engine.core.models.learnt import ScopeCalibration
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.request import SourceQuery
 
@@ -109,6 +110,41 @@ class HeldVectors(NamedTuple):
     def contents(self) -> list[str]:
         """The text of each chunk."""
         return [chunk.content for chunk in self.chunks]
+
+
+class StoredDocument(NamedTuple):
+    """A document as a store holds it, to be written to another store as it is.
+
+    Attributes:
+        document_id, version, content_hash: as in `Sink`.
+        indexed_at: when it was ingested, ISO 8601; chunks without a `fetched_at` were fetched then.
+        access: the class that the document is placed in.
+        chunks: in order, with their ids; `fetched_at` only where the chunk states it.
+        vectors: for each chunk its vectors, one for each passage of a long text, of which only the direction counts; a
+            chunk that is not searched by vectors has none. Empty if no chunk has any.
+        model_id: the model that made the vectors; "" without any.
+    """
+
+    document_id: str
+    version: str
+    content_hash: str
+    indexed_at: str
+    access: AccessClass
+    chunks: Sequence[Chunk]
+    vectors: Sequence[Sequence[Sequence[float]]]
+    model_id: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The document's id and version."""
+        return self.document_id, self.version
+
+
+class ClassCalibration(NamedTuple):
+    """A calibration of a domain, and the access class that it was measured on."""
+
+    access: AccessClass
+    calibration: ScopeCalibration
 
 
 _NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})

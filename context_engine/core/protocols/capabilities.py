@@ -6,7 +6,7 @@ protocols that it implements, and the protocols of its `store`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -14,14 +14,16 @@ from context_engine.core.models import (
     AccessScope,
     CalibrationPart,
     CalibrationPlan,
+    ClassCalibration,
     HeldVectors,
     ScopeCalibration,
     SourceAnswer,
     SourceQuery,
     StoredAdapter,
+    StoredDocument,
     VectorAdapter,
 )
-from context_engine.core.protocols.sources import GraphStore, Listable
+from context_engine.core.protocols.sources import GraphStore, Listable, Sink
 
 
 @runtime_checkable
@@ -214,6 +216,84 @@ class AccessProvable(Protocol):
         ...
 
 
+@runtime_checkable
+class CopiesElsewhere(Protocol):
+    """An `AccessProvable` store whose copies lie outside the data folder, in a server for one."""
+
+    def drop_copy(self, data_dir: Path) -> None:
+        """Remove the copy that was made for a data folder; nothing happens if there is none.
+
+        Raises:
+            SourceError, StoreError: it cannot be removed.
+        """
+        ...
+
+
+@runtime_checkable
+class Copyable(Protocol):
+    """A store whose documents can be written to another store as they are."""
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of every document of a source, in the order of writing.
+
+        Raises:
+            StoreError, SourceError: there is no store, or it cannot be read.
+        """
+        ...
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield for each (document_id, version), in order, the document, or None if the source has no such document.
+
+        Documents are read one after the other, from one snapshot.
+
+        Raises:
+            StoreError, SourceError: the store cannot be read, or a chunk is damaged.
+        """
+        ...
+
+    def class_calibrations(self, domain: str) -> Sequence[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class.
+
+        Raises:
+            StoreError, SourceError: the store cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class CopySink(Sink, Protocol):
+    """A sink that takes documents of another store; `Copyable` of its store then yields them as they were."""
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of a model, and return whether the store can hold vectors.
+
+        Raises:
+            StoreVersionMismatch: its vectors are of another model or dimension.
+        """
+        ...
+
+    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+        """Write or replace a document, where the configuration places it; nothing is embedded.
+
+        A store that does not search headings without text by vectors need not keep their vectors.
+
+        Args:
+            document: without vectors, unless they were accepted.
+
+        Raises:
+            InvalidRequest: a chunk cannot be stored, or another document of the source has its id.
+        """
+        ...
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, bring indexes up to date, and replace the calibrations of a domain if any are given.
+
+        Args:
+            source_ids: the domain's sources in this store.
+        """
+        ...
+
+
 LEAST_RECALL: Final = 0.95
 """The watched recall below which an index is not used any more: every row is compared."""
 
@@ -248,7 +328,9 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     LearntAdapters: "learnt adapters",
     Trainable: "learning of adapters",
     AccessProvable: "the access proof",
+    CopiesElsewhere: "removal of its copies",
     Rehearsable: "rehearsal of changes",
+    Copyable: "copying of its documents",
     RecallWatched: "watched recall",
 }
 """Each capability in words, for errors."""

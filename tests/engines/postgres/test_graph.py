@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -29,12 +30,16 @@ from context_engine.core.models import (
     LinkQuery,
     Principal,
     Registry,
+    ScoreKind,
     SearchRequest,
     SearchResult,
     SourceQuery,
 )
+from context_engine.core.protocols import GraphStore
 from context_engine.core.query.citations import citations
+from context_engine.errors import EmbedderError
 from context_engine.ingest.run import ingest
+from context_engine.testing import FakeEmbedder
 from context_engine.wiring.setup import load_setup
 from tests.postgresql_store import Store
 
@@ -131,6 +136,44 @@ def out_of_its_record(result: SearchResult) -> SearchResult:
     kept = {addendum.digest: addendum for addendum in (*shared.values(), *composed.addenda)}
     addenda = SimpleNamespace(addenda=lambda digests: {digest: kept[digest] for digest in digests})
     return restore(composed.entry, addenda).result  # type: ignore[arg-type]
+
+
+RULES = [
+    Chunk(content="A breach is reported under section 1.2.", chunk_id="1", section="1.1"),
+    Chunk(content="The board hears of it within a day.", chunk_id="2", section="1.2"),
+]
+
+
+def test_tables_of_the_version_before_have_links(store: Store) -> None:
+    with store.sink() as sink:
+        sink.put("notes", "rules", "", "1", RULES)
+    with psycopg.connect(store.dsn, autocommit=True) as connection:
+        connection.execute(f"SET search_path = {store.schema}")  # type: ignore[arg-type]
+        connection.execute("ALTER TABLE classes DROP COLUMN generation; UPDATE state SET version = 1")
+    source = store.source()
+    assert linked(source, origins_of("notes", RULES), Edge.CITES, "board") == [("1", "2")]
+    source.close()
+
+
+class Away(FakeEmbedder):
+    def embed_query(self, text: str) -> Sequence[float]:
+        raise EmbedderError("the model is away")
+
+
+def test_without_the_embedder_links_are_scored_by_words(vector_store: Store) -> None:
+    with vector_store.sink() as sink:
+        sink.put("notes", "rules", "", "1", RULES)
+    vector_store.embedder = Away(64)
+    source = vector_store.source()
+    query = LinkQuery(
+        query=SourceQuery(text="board", domain="NPA", top_k=3),
+        origins=origins_of("notes", RULES),
+        edges=frozenset({Edge.CITES}),
+    )
+    assert isinstance(source, GraphStore)
+    (link,) = source.linked(query)
+    source.close()
+    assert [score.kind for score in link.chunk.scores] == [ScoreKind.BM25]
 
 
 NAMES = ("LIM-SOP-001", "ESC-SOP-002", "MAS 637", "REC-STD-04")

@@ -13,12 +13,28 @@ from urllib.parse import urlsplit
 import pytest
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs/guides/postgres.md").read_text("utf-8")
-_INSTALL, CONNECTION, SOURCES, COMMANDS = re.findall(r"^```(?:bash|yaml)\n(.*?)^```$", GUIDE, flags=re.M | re.S)
+BLOCKS = re.findall(r"^```(?:bash|yaml)\n(.*?)^```$", GUIDE, flags=re.M | re.S)
+_INSTALL, CONNECTION, SOURCES, COMMANDS, COPY, _SEARCH_ROLE, _LEARNING = BLOCKS  # test_commands.py runs the last
 
 
 @pytest.mark.slow
 def test_documents_are_ingested_and_searched_as_the_guide_says(plain_server: Any, tmp_path: Path) -> None:
-    server = urlsplit(plain_server.dsn("postgres"))
+    bank(tmp_path, plain_server.dsn("postgres"), SOURCES)
+    assert "Leave is asked for in writing." in run(tmp_path, COMMANDS)
+
+
+@pytest.mark.slow
+def test_a_base_is_moved_to_the_server_as_the_guide_says(plain_server: Any, tmp_path: Path) -> None:
+    local = SOURCES.replace("    adapter: postgres\n    connection: knowledge-db\n", "")
+    bank(tmp_path, plain_server.new_database(), local)
+    run(tmp_path, f"context-engine ingest my-documents --domain DESK\n{COPY}rm -r data\n", search=False)
+    (tmp_path / "manifests/desk.yaml").write_text(f"version: 1\ndomain: DESK\n{SOURCES}", "utf-8")
+    assert "Leave is asked for in writing." in run(tmp_path, "")
+
+
+def bank(folder: Path, dsn: str, sources: str) -> None:
+    """Write the files of the guide, with another server."""
+    server = urlsplit(dsn)
     lines = {
         "base_url": f"postgresql://{server.hostname}:{server.port}{server.path}",
         "user": server.username,
@@ -27,16 +43,21 @@ def test_documents_are_ingested_and_searched_as_the_guide_says(plain_server: Any
     kept = [line for line in CONNECTION.splitlines() if line.strip().split(":")[0] not in (*lines, "ca_bundle")]
     connection = "\n".join([*kept, *(f"  {key}: {value}" for key, value in lines.items())])
     for name in ("config", "manifests", "my-documents/policies"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "config/connections.yaml").write_text(connection, "utf-8")
-    (tmp_path / "manifests/desk.yaml").write_text(f"version: 1\ndomain: DESK\n{SOURCES}", "utf-8")
-    (tmp_path / "my-documents/policies/leave.md").write_text("# Leave\n\nLeave is asked for in writing.\n", "utf-8")
-    env = {key: value for key, value in os.environ.items() if not key.startswith("CONTEXT_ENGINE_")}
-    env |= {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "NO_COLOR": "1"}
-    commands = f"{COMMANDS}context-engine search 'How is leave asked for?' --domain DESK --json"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+        (folder / name).mkdir(parents=True)
+    (folder / "config/connections.yaml").write_text(connection, "utf-8")
+    (folder / "manifests/desk.yaml").write_text(f"version: 1\ndomain: DESK\n{sources}", "utf-8")
+    (folder / "my-documents/policies/leave.md").write_text("# Leave\n\nLeave is asked for in writing.\n", "utf-8")
 
+
+def run(folder: Path, commands: str, *, search: bool = True) -> str:
+    """Run commands, and then a search."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("CONTEXT_ENGINE_")}
+    env |= {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "NO_COLOR": "1"}
+    env["CONTEXT_ENGINE_DATA_DIR"] = str(folder / "data")
+    asked = "context-engine search 'How is leave asked for?' --domain DESK --json" if search else ""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{commands}{asked}"],
+        cwd=folder, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "Leave is asked for in writing." in done.stdout
+    return done.stdout

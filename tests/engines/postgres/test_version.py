@@ -78,7 +78,10 @@ def test_tables_of_the_version_before_are_searched_and_cannot_tell_their_version
     put(store, "sop", "a")
     with psycopg.connect(store.dsn, autocommit=True) as connection:
         connection.execute(f"SET search_path = {store.schema}")  # type: ignore[arg-type]
-        connection.execute("ALTER TABLE classes DROP COLUMN generation; UPDATE state SET version = 1")
+        connection.execute(
+            "ALTER TABLE classes DROP COLUMN generation; ALTER TABLE state DROP COLUMN moves;"
+            " DROP TABLE adapters, adapter_switches; UPDATE state SET version = 1"
+        )
     assert versions(store) == ["", "", ""]
     answer = store.source(store.spec("sop"), rules_of).search(SourceQuery(text="limit", domain="NPA", top_k=3))
     assert [chunk.document_id for chunk in answer.chunks] == ["a"]

@@ -16,6 +16,7 @@ from context_engine.core.models import SourceSpec, SourceType
 from context_engine.testing import (
     AccessProvableContract,
     CalibratableContract,
+    CopyableContract,
     FakeEmbedder,
     GraphStoreContract,
     TrainableContract,
@@ -29,7 +30,9 @@ def rules_of(source_id: str) -> str:
     return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
-class TestEmbeddedBase(CalibratableContract, TrainableContract, AccessProvableContract, GraphStoreContract):
+class TestEmbeddedBase(
+    CalibratableContract, CopyableContract, TrainableContract, AccessProvableContract, GraphStoreContract
+):
     def make_store(self, data_dir: Path) -> LocalBase:
         place = places(SPECS, rules_of)
         return LocalBase(data_dir / "base", embedder=FakeEmbedder(64), place=place)

@@ -33,6 +33,7 @@ from context_engine.learning.contrast import lessons_of
 from context_engine.testing import (
     AccessProvableContract,
     CalibratableContract,
+    CopyableContract,
     FakeEmbedder,
     GraphStoreContract,
     TrainableContract,
@@ -69,7 +70,9 @@ TASKS = ("is valued", "is booked", "is reviewed", "is reported", "is settled", "
 TEXTS = [f"The {what} account {task} by desk {what[:3]}{task[3:6]} before noon." for what in SUBJECTS for task in TASKS]
 
 
-class TestToyStore(CalibratableContract, TrainableContract, AccessProvableContract, GraphStoreContract):
+class TestToyStore(
+    CalibratableContract, CopyableContract, TrainableContract, AccessProvableContract, GraphStoreContract
+):
     def make_store(self, data_dir: Path) -> ToyStore:
         return ToyStore(data_dir / "toy.pickle", FakeEmbedder(64))
 

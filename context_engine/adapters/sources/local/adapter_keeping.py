@@ -1,53 +1,54 @@
-"""Store, switch and read the adapters of a base; its vectors with their chunks, to learn from."""
+"""The adapters of a base; its vectors with their chunks, to learn from."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.adapters.sources.local import adapter_store, adapter_switches, schema
-from context_engine.adapters.sources.local.adapter_store import Origin
-from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
+from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.partitions import adapter_rows, readable
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.view import View
-from context_engine.adapters.sources.stores.chunk_rows import canonical, decode
-from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.core.models import (
-    AccessScope,
-    Chunk,
-    HeldVectors,
-    SourceAnswer,
-    SourceQuery,
-    StoredAdapter,
-    VectorAdapter,
-)
+from context_engine.adapters.sources.stores.adapter_keeping import AdapterKeeping
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.core.models import AccessScope, Chunk, HeldVectors, SourceAnswer, SourceQuery, VectorAdapter
 from context_engine.core.protocols import Embedder
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
     from context_engine.adapters.sources.local.vector_parts import Array
 
 
-class AdapterKeeping:
-    """The methods of a `LocalBase` that concern adapters.
+@contextmanager
+def writing(root: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection in its own transaction, which is committed at the end."""
+    connection = schema.connect(root, write=True)
+    try:
+        schema.state_to_write(connection, root)
+        with schema.transaction(connection):
+            yield connection
+    except sqlite3.DatabaseError as error:
+        raise schema.unusable(root, error) from error
+    finally:
+        schema.close_shared(root, connection)
+
+
+class LocalAdapterKeeping(AdapterKeeping):
+    """The methods of a `LocalBase` that make it `Trainable`.
 
     Attributes:
         path: folder of the base.
     """
 
     path: Path
-    options: SearchOptions
-    _now: Callable[[], datetime]
     _embedder: Embedder | None
     _viewer: Viewer
-    _adapters: AdapterReader
 
     if TYPE_CHECKING:
 
@@ -55,120 +56,22 @@ class AdapterKeeping:
 
         def best_of(self, *args: Any, **options: Any) -> SourceAnswer: ...
 
-    def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
-        """Return the stored adapters of a domain, oldest first.
-
-        Args:
-            domain: None: of all domains.
-            access: of the caller; None: everything. Adapters learnt from chunks that the caller may not read are left
-                out.
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
+    @contextmanager
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
         with self._snapshot() as connection:
             keys = [partition.key for partition in readable(connection, access)]
-            return adapter_store.read_all(connection, keys, domain)
+            yield adapter_rows(connection, self.path), keys
 
-    def read_adapter(self, domain: str, adapter_id: str, *, access: AccessScope | None = None) -> DomainAdapter | None:
-        """Return a stored adapter; None if it is damaged, for other vectors, or not visible to the caller.
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
-        with self._snapshot() as connection:
-            keys = [partition.key for partition in readable(connection, access)]
-            return self._adapters.chosen(connection, domain, adapter_id, keys).adapter
-
-    def scorer_id(self, domain: str, *, access: AccessScope | None = None) -> str:
-        """Return the scorer id of a domain's cosines: the model, or the model and the adapter in use.
-
-        Args:
-            access: of the caller; None: everything.
-
-        Returns:
-            "" if the base has no vectors.
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
-        with self._snapshot() as connection:
-            keys = [partition.key for partition in readable(connection, access)]
-            return scorer_of(connection, domain, self.options.adapter, keys)
-
-    def keep_adapter(
-        self, domain: str, adapter: VectorAdapter, evidence: Mapping[str, Any], origin: Any
-    ) -> StoredAdapter:
-        """Store an adapter for searches of a domain without putting it in force.
-
-        Args:
-            evidence: the measurements made before; stored with the adapter as JSON.
-            origin: the origin of the training vectors (`HeldVectors.origin`).
-
-        Raises:
-            StoreError: documents may have moved since they were read, or the base cannot be written.
-            TypeError, ValueError: the evidence cannot be written as JSON.
-        """
-        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
-
-        made_at = self._now().isoformat(timespec="seconds")
-        text = canonical(evidence)
-        return adapter_store.keep(
-            self.path, DomainAdapter.of(adapter), origin, domain=domain, evidence=text, made_at=made_at
-        )
-
-    def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
-        """Delete adapters of a domain that were never in force; adapters that ever were in force stay.
-
-        Raises:
-            StoreError: the base cannot be written.
-        """
-        adapter_store.forget(self.path, domain, adapter_ids)
-
-    def use_adapter(self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None) -> None:
-        """Put an adapter in force for all callers who may read its training chunks; the next search uses it.
-
-        Args:
-            adapter_id: the adapter's id; None: switch off all adapters of the domain.
-            access: of the caller: adapters that the caller may not see are not switched; None: everything.
-
-        Raises:
-            StoreError: there is no such adapter for the base's vectors, it is damaged, or the base cannot be written.
-        """
-        chosen = self.switchable_adapters(domain, adapter_id, access=access)
-        at = self._now().isoformat(timespec="microseconds")
-        adapter_switches.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
-
-    def switchable_adapters(
-        self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None
-    ) -> list[StoredAdapter]:
-        """Return the adapters that `use_adapter` would switch; same arguments and errors."""
-        with self._snapshot() as connection:
-            keys = [partition.key for partition in readable(connection, access)]
-            return adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
-
-    def undo_adapter(self, domain: str) -> bool:
-        """Undo the last switch of a domain's adapters; a second call restores it.
-
-        Returns:
-            Whether there was a switch.
-
-        Raises:
-            StoreError: there is no base, or it cannot be written.
-        """
-        with self._snapshot():
-            pass
-        return adapter_switches.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
-
-    def vector_model(self) -> str:
-        """Return the name of the model that made the vectors, "" if there are none (`StoredVectors`).
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
-        with self._snapshot() as connection:
-            model = schema.model_of(connection)
-        return "" if model is None else model.model_id
+    @contextmanager
+    def _writing_adapters(self, origin: Origin | None = None) -> Iterator[AdapterRows]:
+        with writing(self.path) as connection:
+            now = schema.state_to_write(connection, self.path).index_number
+            if origin is not None and origin.state != now:
+                raise StoreError(
+                    f"{self.path} was rebuilt while the adapter was being learnt, and documents may have moved: learn "
+                    "it again"
+                )
+            yield adapter_rows(connection, self.path)
 
     def search_adapted(
         self,
@@ -220,7 +123,9 @@ class AdapterKeeping:
             return view, ""
         unusable = ""
         if isinstance(choice, str):
-            choice, unusable = self._adapters.chosen(view.connection, domain, choice, view.partitions)
+            choice, unusable = self._adapters.chosen(
+                adapter_rows(view.connection, self.path), domain, choice, view.partitions
+            )
         return view if choice is None else view._replace(vectors=view.vectors.adapted(choice)), unusable
 
 

@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
-from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
+from context_engine.adapters.sources.local.adapter_keeping import LocalAdapterKeeping
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.holdings import Holdings
@@ -21,6 +20,7 @@ from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import answers, best_of
+from context_engine.adapters.sources.stores.adapter_keeping import AUTO, AdapterReader
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import Place
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _CLOCK: Final = SystemClock()
 
 
-class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
+class LocalBase(Holdings, LocalAdapterKeeping, CalibrationKeeping):
     """A knowledge base in a folder. Opened on first use; safe for many threads; readable during writes.
 
     Args:

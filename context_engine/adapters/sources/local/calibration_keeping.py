@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local import calibrations, schema
-from context_engine.adapters.sources.local.adapter_switches import scorer_of
 from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.partitions import adapter_rows, readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.search import best_of
 from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.stores.adapter_keeping import scorer_of
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -95,7 +95,7 @@ class CalibrationKeeping:
         """
         with self._snapshot() as connection:
             keys = [partition.key for partition in readable(connection, access)]
-            scorer = scorer_of(connection, domain, self.options.adapter, keys) if by_vector else ""
+            scorer = scorer_of(adapter_rows(connection), domain, self.options.adapter, keys) if by_vector else ""
             return calibrations.in_force(connection, domain, scorer, keys)
 
     def calibration_plan(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from datetime import date
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from tantivy import DocAddress, Occur, Query
 
@@ -13,6 +14,7 @@ from context_engine.adapters.sources.local.evidence import scores as scores_of
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.view import View
 from context_engine.adapters.sources.stores.options import (
+    CLEARLY,
     SearchOptions,
     boosted,
     covered,
@@ -20,10 +22,10 @@ from context_engine.adapters.sources.stores.options import (
     lifted,
     merged,
     ranked,
+    smoothed,
+    whole,
 )
 from context_engine.core.models import Score, ScoreKind
-
-_CLEARLY: Final = 0.5
 
 
 class LocalQuery(NamedTuple):
@@ -210,7 +212,7 @@ def _merged(
     if query is not None:
         by_text = evidence(view, query, [rid for rid, score in text.items() if score > 0.0])
         text = _smoothed(view, query, hits, _covering(text, by_text.coverage), options)
-        best, trust = by_text.best * _whole(options), by_text.trust
+        best, trust = by_text.best * whole(options), by_text.trust
     base, model, kind = f"local:{view.state.base_id}", vectors.scorer_id, kind_of(options)
 
     def of_scope(first: _FirstRows, scope: SearchScope) -> Candidates:
@@ -258,33 +260,7 @@ def _covering(text: Mapping[int, float], shares: Mapping[int, float]) -> dict[in
 def _smoothed(
     view: View, query: TextQuery, hits: _Hits, text: Mapping[int, float], options: SearchOptions
 ) -> dict[int, float]:
-    """Return each text score plus the contributions of its section and neighbours.
-
-    score + section_weight * BM25 of the whole section + sibling_weight * best score in the section
-    + neighbour_weight * (score of the chunk before + score of the chunk after).
-
-    Args:
-        text: score of each row; siblings and neighbours are taken from these rows only.
-    """
-    group, best = hits.group, dict[int, float]()
-    for rid, score in text.items():
-        if score > best.get(group[rid], -1.0):
-            best[group[rid]] = score
-    sections = scores_of(view, query.section, best) if options.section_weight else {}
-    section = {chunk_rid: options.section_weight * sections.get(chunk_rid, 0.0) for chunk_rid in best}
-    sibling = {chunk_rid: options.sibling_weight * score for chunk_rid, score in best.items()}
-    smoothed = {rid: score + section[group[rid]] + sibling[group[rid]] for rid, score in text.items()}
-    if options.neighbour_weight:
-        doc = hits.doc
-        for rid in text:
-            near = sum(text[beside] for beside in (rid - 1, rid + 1) if beside in text and doc[beside] == doc[rid])
-            smoothed[rid] += options.neighbour_weight * near
-    return smoothed
-
-
-def _whole(options: SearchOptions) -> float:
-    """Return about how often the highest text score counts if its section and neighbours match too."""
-    return 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
+    return smoothed(text, hits.group, hits.doc, options, partial(scores_of, view, query.section))
 
 
 def _boosts(options: SearchOptions) -> bool:
@@ -308,5 +284,5 @@ def _cited_first(
     codes = query.codes
     if codes is None or not view.once(("codes", query), lambda: view.searcher.search(codes, limit=1, count=False).hits):
         return dict(fused)
-    holding = scores_of(view, codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
+    holding = scores_of(view, codes, [rid for rid, score in text.items() if score >= CLEARLY * best])
     return lifted(fused, holding, kind)

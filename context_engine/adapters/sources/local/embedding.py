@@ -14,7 +14,13 @@ from context_engine.adapters.sources.local.partitions import forget_cells
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.query_vectors import passages
-from context_engine.adapters.sources.stores.vector_form import VectorForm, encoded, numbers_kept, reformed
+from context_engine.adapters.sources.stores.vector_form import (
+    VectorForm,
+    encoded,
+    numbers_kept,
+    other_vectors,
+    reformed,
+)
 from context_engine.core.protocols import Embedder
 from context_engine.errors import StoreVersionMismatch
 
@@ -29,6 +35,7 @@ _MISSING: Final = f"SELECT rid, indexed_at, chunk_id, content, fields, partition
 _COUNT: Final = f"SELECT count(*) {_WITHOUT}"
 
 _AFTER: Final = "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?"
+_NAME: Final = "INSERT OR IGNORE INTO embedding(one, model_id, dimension, form) VALUES (1, ?, ?, ?)"
 _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
 
 
@@ -66,6 +73,7 @@ class EmbeddingWriter:
         self._embedded = embedded
         self._waiting = 0
         self._done = self._kept = 0
+        self._copying = False
         self.partitions: set[int] = set()
         self._renew, self._reformed = anew and embedder is not None, False
         model = model_of(connection)
@@ -112,6 +120,30 @@ class EmbeddingWriter:
                 self._embedded(count, total)
         self._waiting = 0
 
+    def accept(self, model_id: str, dimension: int) -> None:
+        """Prepare for vectors that were made elsewhere.
+
+        Raises:
+            StoreVersionMismatch: the base's vectors are of another model or dimension.
+        """
+        stored = model_of(self._connection)
+        if stored is not None:
+            if stored[:2] != (model_id, dimension):
+                raise other_vectors(stored[:2], (model_id, dimension))
+            self._form = stored.form
+        self._copying = True
+        self._connection.execute(_NAME, (model_id, dimension, self._form))
+
+    def keep(self, rid: int, vectors: Sequence[Sequence[float]]) -> None:
+        """Store the accepted vectors of a row, if it has any."""
+        if vectors:
+            self._insert(rid, vectors)
+
+    def _insert(self, rid: int, vectors: Sequence[Sequence[float]]) -> None:
+        blob = b"".join(encoded(vector, self._form) for vector in vectors)
+        row = (rid, blob, sha256(blob).digest())
+        self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
+
     def _put_in_order(self, embedder: Embedder) -> None:
         """Delete damaged vectors, and convert the others to the configured model and form."""
         changed = [(rid,) for rid in changed_vectors(self._connection)]
@@ -144,7 +176,7 @@ class EmbeddingWriter:
 
     def part(self, partitions: Iterable[int]) -> None:
         """Update the cells of large partitions that have changed."""
-        if self._embedder is not None:
+        if self._embedder is not None or self._copying:
             part(self._connection, self._approximate_from, partitions)
 
     def committed(self) -> None:
@@ -170,13 +202,8 @@ class EmbeddingWriter:
         for rid, some in zip(rids, texts):
             own = [next(vectors) for _ in some]
             dimension = len(own[0])
-            blob = b"".join(encoded(vector, self._form) for vector in own)
-            row = (rid, blob, sha256(blob).digest())
-            self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
-        self._connection.execute(
-            "INSERT OR IGNORE INTO embedding(one, model_id, dimension, form) VALUES (1, ?, ?, ?)",
-            (embedder.model_id, dimension, self._form),
-        )
+            self._insert(rid, own)
+        self._connection.execute(_NAME, (embedder.model_id, dimension, self._form))
 
 
 def other_model(root: Path, stored: str, configured: str) -> StoreVersionMismatch:

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local import schema, whole_documents
 from context_engine.adapters.sources.local.partitions import PlacementCheck
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.core.models import AccessScope, Chunk
+from context_engine.core.models import AccessScope, Chunk, ClassCalibration, StoredDocument
 from context_engine.errors import StoreError
 
 if TYPE_CHECKING:  # a search needs none of these
@@ -58,6 +58,21 @@ class Holdings:
                     yield decode((chunk_id, content, fields), indexed_at)
             except sqlite3.DatabaseError as error:
                 raise schema.unusable(self.path, error) from error
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        with self._snapshot() as connection:
+            return whole_documents.document_hashes(connection, source_id)
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        with self._snapshot() as connection:
+            yield from whole_documents.stored_documents(connection, source_id, keys)
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and partition (`Copyable`)."""
+        with self._snapshot() as connection:
+            return whole_documents.class_calibrations(connection, domain)
 
     def fetch(
         self,

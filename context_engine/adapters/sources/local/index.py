@@ -21,17 +21,20 @@ from typing import Any, Final, NamedTuple
 
 import tantivy
 
-from context_engine.adapters.sources.stores.index_text import IndexText, index_texts, written_words
+from context_engine.adapters.sources.stores.index_text import (
+    JOINT,
+    IndexText,
+    defined_terms,
+    index_texts,
+    written_words,
+)
 from context_engine.core.models import Chunk
-from context_engine.core.text import ANALYSER_VERSION, bigrams, terms
+from context_engine.core.text import ANALYSER_VERSION, bigrams
 from context_engine.errors import StoreError
 
 INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
 """The analysis and fields an index was built with; an index of another version must be rebuilt."""
 INDEX_OPTION: Final = "freq"
-JOINT: Final = "_"
-MOST_DEFINED: Final = 6
-"""Most words of a defined term; the rest of a longer one is ignored."""
 WORDS: Final = "words"
 """The field of the words as written, casefolded: candidates for misspelt words."""
 META: Final = "meta.json"
@@ -144,15 +147,8 @@ def _add_fields(out: tantivy.Document, row: IndexRow, text: IndexText) -> None:
     if chunk.effective_to is not None:
         out.add_unsigned("to_day", chunk.effective_to.toordinal())
     out.add_text("title", " ".join(text.title))
-    out.add_text("defines", " ".join(_defined(chunk.metadata.get("defines"))))
+    out.add_text("defines", " ".join(defined_terms(chunk)))
     out.add_text("head", " ".join(text.head))
-
-
-def _defined(names: Any) -> Iterator[str]:
-    """Yield each defined term as one word."""
-    for name in names if isinstance(names, list | tuple) else ():
-        if isinstance(name, str) and (words := terms(name)):
-            yield JOINT.join(words[:MOST_DEFINED])
 
 
 def write_mark(path: Path, base_id: str, generation: int, coming: int) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
-from context_engine.adapters.sources.local.schema import BaseState
+from context_engine.adapters.sources.local.schema import BaseState, model_of
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
 from context_engine.adapters.sources.stores.places import Place, SourcePlace
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.errors import RepartitionRequired
@@ -104,7 +105,7 @@ def forget_empty(connection: sqlite3.Connection) -> None:
         (OPEN,),
     ).fetchall()
     connection.executemany("DELETE FROM partitions WHERE partition_key = ?", empty)
-    forget_learnt_from(connection, [key for (key,) in empty])
+    _forget_adapters(connection, {key for (key,) in empty})
     for table in ("centroids", "calibrations"):
         connection.execute(f"DELETE FROM {table} WHERE partition_key NOT IN (SELECT partition_key FROM partitions)")
 
@@ -211,7 +212,24 @@ def forget_cells(connection: sqlite3.Connection, partition: int) -> None:
 def forget_derived(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
     """Delete data derived from the partitions that moved rows have left and entered, in the caller's transaction."""
     keys = set(partitions)
-    forget_learnt_from(connection, keys)
+    _forget_adapters(connection, keys)
     for key in keys:
         forget_cells(connection, key)
         connection.execute("DELETE FROM calibrations WHERE partition_key = ?", (key,))
+
+
+def adapter_rows(connection: sqlite3.Connection, root: Path | str = "") -> AdapterRows:
+    """Return the adapters of a base in a transaction.
+
+    Args:
+        root: folder of the base, for errors.
+    """
+    model = model_of(connection)
+    vectors = None if model is None else VectorModel(model.model_id, model.dimension)
+    return AdapterRows(lambda query, values: connection.execute(query, values).fetchall(), vectors, str(root))
+
+
+def _forget_adapters(connection: sqlite3.Connection, keys: set[int]) -> None:
+    """Delete the adapters that were learnt from any of some partitions, and the calibrations under them."""
+    gone = adapter_rows(connection).forget_learnt_from(keys)
+    connection.executemany("DELETE FROM calibrations WHERE domain = ? AND model_id = ?", gone)

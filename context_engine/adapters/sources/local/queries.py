@@ -10,20 +10,16 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
-from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA, WORDS
+from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
+from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions
+from context_engine.adapters.sources.stores.question import CODE_WEIGHT, HEADED, MOST_TERMS, code_words
 from context_engine.core.models import Expansion
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
-MOST_TERMS: Final = 256
-"""Most distinct terms of a query; the rest of a longer one is not searched for."""
-_CODE_WEIGHT: Final = 2.0
-_HEADED: Final = 0.5
-"""Weight of a word found only in heading or metadata; a code there counts fully."""
 _INFLECTED: Final = 0.6
 """Weight of a word found only in another form than the question's; .5 to .7 measured alike."""
-_MOST_WORDS_BESIDE: Final = 3
 _FEW_ROWS: Final = 400
 
 
@@ -32,7 +28,7 @@ class Held(NamedTuple):
 
     Attributes:
         query: scores 1 for rows with the term, by any name, in their text, _INFLECTED for rows with other forms of the
-            word only, _HEADED for rows with it in the heading only.
+            word only, HEADED for rows with it in the heading only.
     """
 
     term: str
@@ -68,7 +64,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     """Return the query for a user's text and its expansions, or None if they have no term.
 
     Words count fully in the body and by `head_weight` in headings and metadata; a term with a digit (a code, a clause
-    number) counts there by _CODE_WEIGHT, to rank the document itself above those that cite it. Pieces of codes count
+    number) counts there by CODE_WEIGHT, to rank the document itself above those that cite it. Pieces of codes count
     less (`text.term_weights`). A term with several names counts by the name that fits a chunk best, never twice; of a
     name of several words only the pairs count.
     """
@@ -79,12 +75,12 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     words = [word for word in terms(text) if word in kept]
     pairs = dict.fromkeys(bigrams(words), options.pairs_weight)
     head = {
-        word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else options.head_weight)
+        word: weight * (CODE_WEIGHT if any(map(str.isdigit, word)) else options.head_weight)
         for word, weight in kept.items()
     }
     share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
-    names = _names(words)
+    names = names_in(words)
     others = (word for expansion in expansions for word in terms(expansion.text))
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
@@ -172,7 +168,7 @@ def _held(
                     (Occur.Should, constant(written[word], 1.0 - _INFLECTED)),
                 ]
             )
-        head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else _HEADED)
+        head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else HEADED)
         yield Held(word, weight, Query.disjunction_max_query([word_query, head]))
 
 
@@ -210,22 +206,11 @@ def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:
 
 
 def _codes(kept: Mapping[str, float]) -> Query | None:
-    written_words = [word for word, weight in kept.items() if weight == 1.0]
-    codes = [word for word in written_words if any(map(str.isdigit, word))]
-    if not codes or len(written_words) - len(codes) > _MOST_WORDS_BESIDE:
+    codes = code_words(kept)
+    if not codes:
         return None
     either = (
         Query.boolean_query([(Occur.Should, _term("body", code)), (Occur.Should, _term("head", code))])
         for code in codes
     )
     return constant(both(*either), 0.0)
-
-
-def _names(words: list[str]) -> list[str]:
-    """Return the terms that the text may name: runs of one to MOST_DEFINED words, joined."""
-    runs = (
-        JOINT.join(words[start : start + length])
-        for length in range(1, MOST_DEFINED + 1)
-        for start in range(len(words) - length + 1)
-    )
-    return list(dict.fromkeys(runs))

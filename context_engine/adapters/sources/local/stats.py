@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.adapter_store import read_all as read_adapters
 from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
+from context_engine.adapters.sources.local.partitions import Partition, adapter_rows, partitions, readable
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration, StoredAdapter
 
 
@@ -149,7 +148,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, generation: int | Non
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
         calibrations=tuple(PartCalibration(*calibration[:3]) for calibration in read_all(connection)),
-        adapters=tuple(read_adapters(connection, [part.key for part in parts])),
+        adapters=tuple(adapter_rows(connection).stored([part.key for part in parts])),
         partitions=tuple(_partition(connection, part) for part in parts),
     )
 

@@ -15,11 +15,11 @@ from tantivy import FieldType, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.adapter_store import changed_adapters
 from context_engine.adapters.sources.local.embedding import changed_vectors
-from context_engine.adapters.sources.local.partitions import partitions
+from context_engine.adapters.sources.local.partitions import adapter_rows, partitions
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.view import View, changed_rows
+from context_engine.adapters.sources.stores.adapter_rows import LEARN
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 _MOST_NAMED: Final = 5
@@ -111,11 +111,8 @@ def _vectors(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _adapters(connection: sqlite3.Connection) -> Iterator[str]:
-    for domain, adapter_id in changed_adapters(connection):
-        yield (
-            f"the adapter {adapter_id} of {domain} is damaged and is not used: learn one with "
-            "'context-engine eval tune --adapter'"
-        )
+    for domain, adapter_id in adapter_rows(connection).damaged():
+        yield f"the adapter {adapter_id} of {domain} is damaged and is not used: {LEARN}"
 
 
 def _counts(connection: sqlite3.Connection) -> tuple[int, int]:

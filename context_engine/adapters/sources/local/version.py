@@ -11,21 +11,13 @@ import json
 import sqlite3
 from typing import Final
 
-from context_engine.adapters.sources.local.adapter_store import READABLE
-from context_engine.adapters.sources.local.partitions import readable
+from context_engine.adapters.sources.local.partitions import adapter_rows, readable
 from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.core.models import AccessScope
 
 _CALIBRATIONS: Final = (
     "SELECT * FROM calibrations WHERE partition_key IN (SELECT value FROM json_each(:partitions))"
     " ORDER BY domain, model_id, partition_key"
-)
-_ADAPTERS: Final = (
-    f"SELECT domain, adapter_id, model_id, digest FROM adapters WHERE {READABLE} ORDER BY domain, adapter_id"
-)
-_SWITCHES: Final = (
-    "SELECT adapter_switches.domain, adapters.learnt_from, adapter_switches.adapter_id FROM adapter_switches"
-    f" JOIN adapters USING (domain, learnt_from) WHERE {READABLE} ORDER BY number, adapters.adapter_id"
 )
 
 
@@ -37,7 +29,8 @@ def version_of(connection: sqlite3.Connection, state: BaseState, access: AccessS
         access: of the caller; None admits everything.
     """
     parts = readable(connection, access)
-    asked = {"partitions": json.dumps([part.key for part in parts])}
-    rows = [connection.execute(query, asked).fetchall() for query in (_CALIBRATIONS, _ADAPTERS, _SWITCHES)]
-    seen = (state.base_id, state.index_number, state.analyser, model_of(connection), parts, rows)
+    keys = [part.key for part in parts]
+    calibrations = connection.execute(_CALIBRATIONS, {"partitions": json.dumps(keys)}).fetchall()
+    learnt = (calibrations, adapter_rows(connection).version(keys))
+    seen = (state.base_id, state.index_number, state.analyser, model_of(connection), parts, learnt)
     return hashlib.sha256(repr(seen).encode()).hexdigest()

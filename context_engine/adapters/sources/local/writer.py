@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local import schema, whole_documents
 from context_engine.adapters.sources.local.embedding import Embedded, EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.partitions import partition_key, touch
@@ -23,7 +23,7 @@ from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.vector_form import VectorForm
 from context_engine.adapters.sources.writer_lock import WriterLock
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, ClassCalibration, StoredDocument
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import StoreError
@@ -117,13 +117,35 @@ class BaseWriter:
             ).fetchone()
             if row is not None and row[0] == content_hash:
                 return False
-            self._remove(source_key, document_id, version)
-            known = self._place(source_id) if self._place is not None else None
-            self._insert(source_key, document_id, version, content_hash, chunks, known or SourcePlace())
-            self._changed = True
+            moment = self._now().isoformat(timespec="seconds")
+            self._write(source_id, document_id, version, content_hash, chunks, moment)
         with _store_errors(self._root):
             self._vectors.wait(len(chunks))
         return True
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of another store (`CopySink`).
+
+        Raises:
+            StoreVersionMismatch: the base's vectors are of another model or dimension.
+        """
+        with _store_errors(self._root):
+            self._begin()
+            self._vectors.accept(model_id, dimension)
+        return True
+
+    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+        """Write or replace a document of another store (`CopySink`)."""
+        with _store_errors(self._root), self._all_or_nothing():
+            rids = self._write(source_id, *document.key, document.content_hash, document.chunks, document.indexed_at)
+            for rid, vectors in zip(rids, document.vectors):
+                self._vectors.keep(rid, vectors)
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, and replace the calibrations of a domain if any are given (`CopySink`)."""
+        self.commit()
+        with _store_errors(self._root):
+            whole_documents.keep_calibrations(self._connection, self._root, domain, source_ids, calibrations)
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -264,16 +286,21 @@ class BaseWriter:
         row = self._connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (source_id,)).fetchone()
         return int(row[0])
 
-    def _insert(
+    def _write(
         self,
-        source_key: int,
+        source_id: str,
         document_id: str,
         version: str,
         content_hash: str,
         chunks: Sequence[Chunk],
-        place: SourcePlace,
-    ) -> None:
-        moment = self._now().isoformat(timespec="seconds")
+        moment: str,
+    ) -> list[int]:
+        """Write or replace a document; return the row of each chunk."""
+        source_key = self._source_key(source_id)
+        self._remove(source_key, document_id, version)
+        known = self._place(source_id) if self._place is not None else None
+        place = known or SourcePlace()
+        self._changed = True
         claimed, generation = claimed_by(chunks), self._index.state.generation
         doc_key = self._connection.execute(
             "INSERT INTO documents(source_key, document_id, version, content_hash, chunk_count, indexed_at, generation,"
@@ -281,6 +308,7 @@ class BaseWriter:
             (source_key, document_id, version, content_hash, len(chunks), moment, generation + 1,
              partition_key(self._connection, place.holds(claimed), generation), claimed or ""),
         ).lastrowid  # fmt: skip
+        rids = list[int]()
         for number, chunk in enumerate(chunks):
             row = encode(chunk, document_id, version)
             if taken := self._taken(source_key, row.chunk_id):
@@ -288,10 +316,12 @@ class BaseWriter:
                     raise id_taken(document_id, row.chunk_id, taken)
                 own = content_sha256("\0".join((document_id, version, str(number), chunk.content)))
                 row = encode(chunk._replace(chunk_id=own), document_id, version)
-            self._connection.execute(
+            made = self._connection.execute(
                 "INSERT INTO chunks(doc_key, chunk_id, content, fields, digest) VALUES (?, ?, ?, ?, ?)",
                 (doc_key, *row),
             )
+            rids.append(int(made.lastrowid or 0))
+        return rids
 
     def _taken(self, source_key: int, chunk_id: str) -> tuple[str, str] | None:
         """Return the (document_id, version) with a chunk of this id in this source, or None."""

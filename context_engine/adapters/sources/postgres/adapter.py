@@ -37,6 +37,11 @@ class PostgresSettings(BaseModel):
     read_from: Literal["primary", "standby"] = Field(
         "primary", description="Which of the hosts in base_url searches ask first; a standby may lag behind."
     )
+    search_role: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")] | None = Field(
+        None,
+        description="A role of the server that only searches: row level security shows it the classes that a search "
+        "names. The next ingestion grants it the tables.",
+    )
 
 
 def check_postgres(spec: SourceSpec) -> PostgresSettings:
@@ -68,7 +73,8 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
         StoreError: another process writes to the store.
         SourceError: the server cannot be reached, or refuses.
     """
-    stores = {(spec.connection, check_postgres(spec).schema_name) for spec in specs}
+    settings = [check_postgres(spec) for spec in specs]
+    stores = {(spec.connection, own.schema_name) for spec, own in zip(specs, settings, strict=True)}
     if len(stores) > 1:
         raise ConfigError("sources in several schemas or databases: write them one by one with --source")
     servers = _servers(specs[0], context)
@@ -78,11 +84,12 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
             yield DrySink(partial(stored_documents, servers))
             return
-        from context_engine.adapters.sources.postgres.sink import PostgresSink
+        from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
 
         embedder, place = _embedder(context), places(specs, context.rules_of)
-        with PostgresSink(
-            servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
+        role = next((own.search_role for own in settings if own.search_role), None)
+        with PostgresCopySink(
+            servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair, search_role=role
         ) as sink:
             yield sink
     finally:
@@ -117,8 +124,8 @@ def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
     if find_spec("psycopg") is None:
         raise MissingExtra("adapter 'postgres'", "postgres")
     from context_engine.adapters.sources.postgres.connection import Address, Servers
+    from context_engine.adapters.sources.postgres.copies import address_in
 
     settings, connection = check_postgres(spec), spec.connection or ""
-    return Servers(
-        partial(context.connection, connection), Address(connection, settings.schema_name, settings.read_from)
-    )
+    address = Address(connection, settings.schema_name, settings.read_from)
+    return Servers(partial(context.connection, connection), address_in(context.data_dir(), address))

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 from psycopg import sql
 
-from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
-from context_engine.adapters.sources.stores.question import LookUp, StoredTerms
+from context_engine.adapters.sources.stores.question import FoundRow, LookUp, StoredTerms
 from context_engine.core.models import Chunk
+from context_engine.core.query.spelling import near_words
+from context_engine.core.text import terms
 
 _MOST_REMEMBERED: Final = 200_000
 Condition = sql.Composable
 TRUE: Final[Condition] = sql.SQL("true")
+NOTHING: Final[Condition] = sql.SQL("false")
 
 
 class Attributes:
@@ -83,7 +86,7 @@ class RowConditions:
     """Sets of rows as conditions on `words` (`pushdown.RowSets`)."""
 
     everything: Condition = TRUE
-    nothing: Condition = sql.SQL("false")
+    nothing: Condition = NOTHING
 
     def having(self, numbers: Iterable[int]) -> Condition:
         """Return the condition for rows with at least one of some numbers."""
@@ -117,20 +120,93 @@ def storable(text: str) -> bool:
 
 _HEAD: Final = "#"
 """Begins a term of a head; no term begins with it."""
+WRITTEN: Final = "~"
+"""Begins a word as it is written; no term begins with it."""
 _MOST_LEXEMES: Final = 20_000
 """Distinct terms by which a text is found; a `tsvector` holds a megabyte."""
 
 
-def tsvector(stored: StoredTerms) -> str:
-    """Return the lexemes to find a chunk by, as the server reads them."""
-    lexemes = [*dict.fromkeys(stored.body), *(_HEAD + term for term in stored.head)]
-    return " ".join(map(_quoted, lexemes[:_MOST_LEXEMES]))
+def lexemes_of(stored: StoredTerms, written: Iterable[str]) -> list[str]:
+    """Return the lexemes to find a chunk by: its terms, and the words as they are written."""
+    lexemes = [*dict.fromkeys(stored.body), *(_HEAD + term for term in stored.head), *(WRITTEN + w for w in written)]
+    return lexemes[:_MOST_LEXEMES]
+
+
+def tsvector(lexemes: Iterable[str]) -> str:
+    """Return lexemes as the server reads them."""
+    return " ".join(map(quoted, lexemes))
 
 
 def tsquery(look_up: LookUp) -> str:
     """Return the `tsquery` for the rows that hold a term."""
-    return _quoted(_HEAD + look_up.term if look_up.in_head else look_up.term)
+    return quoted(_HEAD + look_up.term if look_up.in_head else look_up.term)
 
 
-def _quoted(lexeme: str) -> str:
+def holding(terms: Iterable[str]) -> str:
+    """Return the `tsquery` for the rows that hold any of some terms, in text or head."""
+    return " | ".join(quoted(sign + term) for term in terms for sign in ("", _HEAD))
+
+
+def holding_all(terms: Iterable[str]) -> str:
+    """Return the `tsquery` for the rows that hold every one of some terms, in text or head."""
+    return " & ".join(f"({holding([term])})" for term in terms)
+
+
+def quoted(lexeme: str) -> str:
+    """Return the `tsquery` for the rows with a lexeme."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def parts_of(stored: StoredTerms, defined: Iterable[str]) -> str:
+    """Return the terms of a chunk as one text: of its text, of its title, of the rest of its head, and defined ones."""
+    rest = [term for term in stored.head if term not in stored.title]
+    return "\n".join(map(" ".join, (stored.body, sorted(stored.title), rest, defined)))
+
+
+def read_row(rid: int, source_key: int, doc_key: int, section: int, parts: str) -> FoundRow:
+    """Return a row of `words`."""
+    body, title, rest, defined = (line.split() for line in parts.split("\n"))
+    return FoundRow(
+        rid, source_key, doc_key, section, body, frozenset((*title, *rest)), frozenset(title), frozenset(defined)
+    )
+
+
+_HOLDING: Final = (
+    "SELECT count(*) FROM (SELECT FROM words"
+    " WHERE class_key = ANY(%s) AND terms @@ %s::tsquery AND {} LIMIT %s) AS holding"
+)
+
+
+class SourceWords(NamedTuple):
+    """The words of some rows (`misspelt.Vocabulary`).
+
+    Attributes:
+        classes: that the caller may read.
+        condition: met by the rows.
+    """
+
+    session: Session
+    classes: list[int]
+    condition: Condition
+
+    def has(self, word: str) -> bool:
+        """Return whether some row holds a term of the word; true for a word without terms (a stop word)."""
+        own = terms(word)
+        return not own or self._count(holding(own), at_most=1) > 0
+
+    def near(self, word: str, letter: str) -> list[tuple[int, str]]:
+        """Return the words near to a word among those of all readable texts that begin with a letter."""
+        rows = self.session.execute(
+            "SELECT DISTINCT substr(term, 2) FROM terms WHERE class_key = ANY(%s) AND term LIKE %s AND texts > 0",
+            (self.classes, f"{WRITTEN}{letter}%"),
+        )
+        return near_words(word, [name for (name,) in rows])
+
+    def counts(self, words: Sequence[str]) -> dict[str, int]:
+        """Return the number of rows with each word."""
+        counted = {word: self._count(quoted(WRITTEN + word)) for word in words}
+        return {word: count for word, count in counted.items() if count}
+
+    def _count(self, lexemes: str, at_most: int | None = None) -> int:
+        query = sql.SQL(_HOLDING).format(self.condition)
+        return int(one_row(self.session, query, (self.classes, lexemes, at_most))[0])

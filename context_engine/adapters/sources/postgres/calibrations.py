@@ -8,14 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.connection import Servers, Session, failures
+from context_engine.adapters.sources.postgres.search import SnapshotView
+from context_engine.adapters.sources.stores.adapter_keeping import OFF, ChosenAdapter, scorer_of
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.core.models import CalibrationPart, CalibrationPlan, ScopeCalibration
+from context_engine.adapters.sources.stores.options import SearchOptions
+from context_engine.core.models import (
+    AccessScope,
+    CalibrationPart,
+    CalibrationPlan,
+    ScopeCalibration,
+    SourceAnswer,
+    SourceQuery,
+)
+from context_engine.core.protocols import Embedder
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 
+_READ_S: Final = 600.0
 _MOST_CHANGE: Final = 0.2
 _MOST_PASSAGES: Final = 200
 _OF_CLASS: Final = (
@@ -135,3 +149,63 @@ def _part(session: Session, key: int, names: Sequence[str], asked_ids: Collectio
         values,
     )
     return CalibrationPart(extent.own, passages, frozenset(name for (name,) in held), "", key, extent)
+
+
+class PostgresCalibrationKeeping:
+    """The methods of a `PostgresStore` that make it `Calibratable`."""
+
+    options: SearchOptions
+    _servers: Servers
+    _embedder: Embedder | None
+
+    if TYPE_CHECKING:
+
+        def _view(self, access: AccessScope | None, timeout_s: float) -> AbstractContextManager[SnapshotView]: ...
+
+        def _rows(self, view: SnapshotView) -> AdapterRows: ...
+
+        def _scorers(self, view: SnapshotView, domain: str, adapter_id: str | None) -> list[str]: ...
+
+        def _chosen(self, view: SnapshotView, domain: str, choice: str) -> ChosenAdapter: ...
+
+        def _asked(self, query: SourceQuery) -> Sequence[float] | None: ...
+
+        def _best_of(self, view: SnapshotView, query: SourceQuery, *args: Any) -> SourceAnswer: ...
+
+    def calibration_plan(
+        self,
+        domain: str,
+        source_ids: Sequence[str],
+        asked_ids: Collection[str] = (),
+        *,
+        anew: bool = False,
+        adapter_id: str | None = None,
+    ) -> CalibrationPlan:
+        """Return the classes and scorers to calibrate (`Calibratable`)."""
+        with self._view(None, _READ_S) as view:
+            scorers = self._scorers(view, domain, adapter_id)
+            return plan_of(view.session, domain, source_ids, asked_ids, scorers, anew=anew)
+
+    def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks of some sources in one class (`Calibratable`)."""
+        vector = self._asked(query) if part.scorer_id else None
+        with self._view(None, query.timeout_s) as every:
+            name = part.scorer_id.removeprefix(every.state.model_id or "").removeprefix("+")
+            adapter = self._chosen(every, query.domain, name or OFF).adapter
+            return self._best_of(every._replace(classes=[part.key]), query, source_ids, vector, adapter)
+
+    def keep_calibrations(
+        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
+    ) -> None:
+        """Replace the calibrations of a plan (`Calibratable`)."""
+        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
+            keep(session, domain, plan, found)
+
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
+        """Return the calibration in force for searches of a domain (`Calibratable`)."""
+        with self._view(access, _READ_S) as view:
+            by_vector = by_vector and self._embedder is not None
+            scorer = scorer_of(self._rows(view), domain, self.options.adapter, view.classes) if by_vector else ""
+            return in_force(view.session, domain, scorer, view.classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, LiteralString, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -39,6 +39,7 @@ _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|
 
 INGEST: Final = "context-engine ingest PATH --to postgres"
 """The command that makes, fills and mends the tables."""
+NOT_LOADED: Final = "an index needs a library that is not loaded: add pg_textsearch to shared_preload_libraries"
 NOTHING_WRITTEN: Final = f"nothing was ingested into its schema: run '{INGEST}'"
 _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "25006": (SourceUnavailable, "the server is read-only: name the primary in base_url", False),
@@ -50,6 +51,7 @@ _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "42": (SourceUnavailable, f"its tables are not as they were made: run '{INGEST} --repair'", False),
     "40": (SourceUnavailable, "the server ended the transaction: ask again", True),
     "53": (SourceUnavailable, "the server is short of disk space, memory or connections", True),
+    "55000": (SourceUnavailable, f"{NOT_LOADED}, and restart the server", False),
     "55P03": (SourceBusy, "another process holds a lock on the tables: ask again", True),
     "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
     "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),
@@ -171,7 +173,10 @@ class Servers:
 
     def _begun(self, timeout_ms: int) -> Session:
         """Return a session in a transaction; one that the server has closed meanwhile is replaced."""
-        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms}"
+        begin = (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms};"
+            " SET LOCAL context_engine.classes = '*'"
+        )
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
@@ -208,3 +213,10 @@ def one_row(session: Session, query: LiteralString | sql.Composed, values: Seque
     """Return the row of a query that has exactly one."""
     (row,) = session.execute(query, values)
     return tuple(row)
+
+
+def copy_rows(session: Session, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows into a table."""
+    with session.cursor() as cursor, cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy:
+        for row in rows:
+            copy.write_row(row)

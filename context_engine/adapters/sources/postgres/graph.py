@@ -5,8 +5,9 @@ No table of edges is written: tables of any version have what is read here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final, TypeVar
 
 from psycopg import sql
 
@@ -59,47 +60,50 @@ def _headed(name: str) -> str:
     return " | ".join(" & ".join(tsquery(LookUp(term, True, 1.0)) for term in form) for form in forms if form)
 
 
-class StoreGraph(NamedTuple):
-    """The rows of a source in a view (`SourceGraph`)."""
+class StoreGraph:
+    """The rows of a source in a view (`SourceGraph`).
 
-    view: SnapshotView
-    search: StoreSearch
-    source: ScopedRows
+    Args:
+        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
+    """
+
+    def __init__(self, view: SnapshotView, source: ScopedRows, search: Callable[[], StoreSearch]) -> None:
+        self._view, self._source, self._search = view, source, cache(search)
 
     def nodes(self, keys: Sequence[Key]) -> Mapping[Key, Node]:
         """Return the rows of the chunks in the view's classes."""
         wanted = [key for key in keys if storable(key[0]) and storable(key[1])]
         columns = ([source_id for source_id, _ in wanted], [chunk_id for _, chunk_id in wanted])
-        rows = self.view.session.execute(_NODES, (*columns, self.view.classes))
+        rows = self._view.session.execute(_NODES, (*columns, self._view.classes))
         return {(source_id, chunk_id): Node(rid, doc_key) for source_id, chunk_id, rid, doc_key in rows}
 
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""
         queries = {name: query for name in sorted(names) if storable(name) and (query := _headed(name))}
-        rows = self.view.session.execute(
-            sql.SQL(_HEADED).format(classes=sql.Literal(self.view.classes), condition=where([self.source])),
+        rows = self._view.session.execute(
+            sql.SQL(_HEADED).format(classes=sql.Literal(self._view.classes), condition=where([self._source])),
             {"names": list(queries), "queries": list(queries.values()), "most": MOST_NAMED},
         )
         return _grouped((name, doc_key) for name, doc_key, at, *row in rows if belongs_to(decode(tuple(row), at), name))
 
     def sections(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[tuple[int, str | None]]]:
         """Return the row and the section number of each chunk of some documents."""
-        rows = self.view.session.execute(_SECTIONS, (list(doc_keys),))
+        rows = self._view.session.execute(_SECTIONS, (list(doc_keys),))
         return _grouped((doc_key, (rid, section)) for doc_key, rid, section in rows)
 
     def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Return the best rows of each document for the question, by its words."""
-        ranked = self.search.ranked_in(self.source, doc_keys)
+        ranked = self._search().ranked_in(self._source, doc_keys)
         return {doc_key: rids[:OF_A_DOCUMENT] for doc_key, rids in ranked.items()}
 
     def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
-        return _grouped(self.view.session.execute(_BESIDE, ([node.rid for node in nodes],)))
+        return _grouped(self._view.session.execute(_BESIDE, ([node.rid for node in nodes],)))
 
     def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
         """Return the chunks that are in the scope, with their scores."""
-        rows = self.search.measured(self.source, rids)
-        chunks, test = chunks_of(self.view, rows.rids), self.source.test
+        rows = self._search().measured(self._source, rids)
+        chunks, test = chunks_of(self._view, rows.rids), self._source.test
         return {
             rid: chunk._replace(scores=rows.scores(rid)) for rid, chunk in chunks.items() if test is None or test(chunk)
         }

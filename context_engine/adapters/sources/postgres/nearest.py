@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import Condition
 from context_engine.adapters.sources.postgres.connection import INGEST, Session, one_row
-from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, version_of
+from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, received, sent, version_of
+from context_engine.adapters.sources.stores.options import ranked
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.errors import SourceUnavailable
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 _BY_INDEX: Final = (
     "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 200; "
@@ -25,18 +29,22 @@ class VectorQuery(NamedTuple):
     """A question's vector for one store.
 
     Attributes:
-        numbers: as the server reads them.
+        vector: of the question; with an adapter as `DomainAdapter.asked` folds it.
+        numbers: the same as the server reads them.
         type: of the stored vectors.
         indexed: the classes with an index.
+        adapter: maps the stored vectors before they are compared; None: they are compared as they are.
     """
 
+    vector: Sequence[float]
     numbers: str
     type: str
     indexed: frozenset[int]
+    adapter: DomainAdapter | None = None
 
     @classmethod
-    def of(cls, session: Session, vector: Sequence[float]) -> VectorQuery:
-        """Return the query for a vector.
+    def of(cls, session: Session, vector: Sequence[float], adapter: DomainAdapter | None = None) -> VectorQuery:
+        """Return the query for a question's vector, under an adapter or without one.
 
         Raises:
             SourceUnavailable: the database has no pgvector any more.
@@ -52,7 +60,8 @@ class VectorQuery(NamedTuple):
             "SELECT class_key FROM classes WHERE to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL"
         )
         usable = version_of(version[0]) >= _ITERATIVE_FROM
-        return cls(as_vector(vector), kind, frozenset(key for (key,) in rows if usable))
+        asked = vector if adapter is None else adapter.asked(vector).tolist()
+        return cls(asked, as_vector(asked), kind, frozenset(key for (key,) in rows if usable), adapter)
 
     @property
     def distance(self) -> sql.Composed:
@@ -60,7 +69,11 @@ class VectorQuery(NamedTuple):
         return sql.SQL("embedding <=> {}::{}").format(sql.Literal(self.numbers), sql.Identifier(self.type))
 
 
+_SPARE: Final = 4
+"""Rows read for each wanted one under an adapter: the server does not know the lengths of mapped vectors. With 4 the
+mean recall of the 62 nearest was .999 on 500 questions of financial regulation, and no row of the first 10 was lost."""
 _NEAREST: Final = "SELECT rid FROM {tables} WHERE class_key = {key} AND {condition} ORDER BY {order} LIMIT {limit}"
+_VECTORS: Final = "SELECT rid, {sent} FROM vectors WHERE class_key = ANY(%s) AND rid = ANY(%s) ORDER BY rid, part"
 _COSINES: Final = (
     "SELECT rid, 1 - min({distance}) FROM vectors WHERE class_key = ANY(%s) AND rid = ANY(%s) GROUP BY rid"
 )
@@ -90,16 +103,37 @@ def nearest(
             continue
         by_index = search.by_index()
         rids += by_index
-        if watch.is_due(key):
-            exact = search.exactly()
-            watch.add(key, len({*by_index} & {*exact}) / max(len(exact), 1))
+        if watch.is_due(key) and (exact := search.exactly()):
+            watch.add(key, len({*by_index} & {*exact}) / len(exact))
     return list(dict.fromkeys(rids))
 
 
 def cosines(session: Session, query: VectorQuery, classes: Sequence[int], rids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of each row with vectors; the nearest part of a long text counts."""
+    if query.adapter is not None:
+        return _adapted_cosines(session, query, query.adapter, classes, rids)
     statement = sql.SQL(_COSINES).format(distance=query.distance)
     return {rid: float(cosine) for rid, cosine in session.execute(statement, (list(classes), list(rids)))}
+
+
+def _adapted_cosines(
+    session: Session, query: VectorQuery, adapter: DomainAdapter, classes: Sequence[int], rids: Sequence[int]
+) -> dict[int, float]:
+    """Return the cosines of mapped vectors; made of 64-bit products, a cosine in 32 bits does not depend on the other
+    rows.
+    """
+    import numpy as np
+
+    statement = sql.SQL(_VECTORS).format(sent=sent(query.type))
+    rows = session.cursor(binary=True).execute(statement, (list(classes), list(rids))).fetchall()
+    passages = received([data for _, data in rows], query.type, adapter.dimension).astype(np.float64)
+    lengths = np.linalg.norm(passages @ adapter.passage.astype(np.float64), axis=1)
+    dots = passages @ np.asarray(query.vector, np.float64)
+    quotients = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0.0).astype(np.float32)
+    cosine: dict[int, float] = {}
+    for (rid, _), value in zip(rows, quotients.tolist(), strict=True):
+        cosine[rid] = max(value, cosine.get(rid, value))
+    return cosine
 
 
 class _Search(NamedTuple):
@@ -130,11 +164,14 @@ class _Search(NamedTuple):
         return int(plans[0]["Plan"]["Plan Rows"])
 
     def _rids(self, order: sql.Composed) -> list[int]:
+        """Return the best rows by an order; under an adapter more are read, and the best by their cosines are kept."""
+        adapted = self.query.adapter is not None
         statement = sql.SQL(_NEAREST).format(
             tables=self.tables,
             order=order,
             key=sql.Literal(self.key),
             condition=self.condition,
-            limit=sql.Literal(self.limit),
+            limit=sql.Literal(self.limit * (_SPARE if adapted else 1)),
         )
-        return list(dict.fromkeys(rid for (rid,) in self.session.execute(statement)))
+        rids = list(dict.fromkeys(rid for (rid,) in self.session.execute(statement)))
+        return ranked(cosines(self.session, self.query, [self.key], rids))[: self.limit] if adapted else rids

@@ -2,7 +2,7 @@
 
 `words` and `vectors` hold what is searched, one partition for each access class, so that no index and no statistics of
 the server mix texts with different readers. `chunks` holds the texts, read by row number. `terms` counts, for each
-class, the texts and the heads that hold a term.
+class, the texts and the heads that hold a term, and the texts with a word as it is written.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, StoreVersionMismatch
 
-WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
 """The analysis that `words` and `terms` were made with."""
 
 _MIGRATIONS: Final = files(__package__).joinpath("migrations")
 """One file of statements for each version, by its number."""
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 4
 """Tables of an older version can be searched too; the next writer brings them up to date."""
 
 
@@ -35,6 +35,7 @@ class HeldClass(NamedTuple):
         texts: chunks in its partition, without bare headings.
         words: terms in them, in all.
         generation: number of commits that changed it; None in tables that do not count them yet.
+        ranked: whether its BM25 index has all of them.
     """
 
     key: int
@@ -42,6 +43,7 @@ class HeldClass(NamedTuple):
     texts: int
     words: int
     generation: int | None
+    ranked: bool
 
 
 class StoreState(NamedTuple):
@@ -49,12 +51,16 @@ class StoreState(NamedTuple):
 
     Attributes:
         generation: number of commits.
+        moves: number of times that documents moved to another access class.
+        keeps_adapters: whether its tables can hold adapters; older ones cannot.
         model_id, dimension: of the vectors; None and 0 without any.
         classes: all access classes, oldest first.
     """
 
     base_id: str
     generation: int
+    moves: int
+    keeps_adapters: bool
     words_version: str
     model_id: str | None
     dimension: int
@@ -95,8 +101,11 @@ def read_state(session: Session) -> StoreState:
     """
     try:
         rows = session.execute(
-            "SELECT version, base_id, state.generation, words_version, model_id, coalesce(dimension, 0), class_key,"
-            " rules, classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint"
+            "SELECT version, base_id, state.generation, coalesce((to_jsonb(state) ->> 'moves')::bigint, 0),"
+            " to_regclass('adapters') IS NOT NULL, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
+            " classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint,"
+            " to_jsonb(classes) ->> 'ranked' = to_jsonb(classes) ->> 'generation'"
+            " AND to_regclass('words_' || class_key || '_bm25') IS NOT NULL"
             " FROM state LEFT JOIN classes ON true ORDER BY class_key"
         ).fetchall()
     except (UndefinedTable, InvalidSchemaName) as error:
@@ -104,12 +113,14 @@ def read_state(session: Session) -> StoreState:
     if rows[0][0] > SCHEMA_VERSION:
         raise _too_new(rows[0][0])
     classes = (
-        HeldClass(key, AccessClass(rules, Classification(name) if name else None), texts, words, generation)
-        for *_, key, rules, name, texts, words, generation in rows
+        HeldClass(
+            key, AccessClass(rules, Classification(name) if name else None), texts, words, generation, bool(ranked)
+        )
+        for *_, key, rules, name, texts, words, generation, ranked in rows
         if key is not None
     )
-    _, base_id, generation, words_version, model_id, dimension, *_ = rows[0]
-    return StoreState(base_id, generation, words_version, model_id, dimension, tuple(classes))
+    _, base_id, generation, moves, keeps, words_version, model_id, dimension, *_ = rows[0]
+    return StoreState(base_id, generation, moves, keeps, words_version, model_id, dimension, tuple(classes))
 
 
 def class_key(session: Session, holds: AccessClass) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from psycopg import sql
 
@@ -12,21 +12,35 @@ from context_engine.adapters.sources.postgres.attributes import (
     TRUE,
     Condition,
     RowConditions,
+    holding_all,
     in_force,
+    read_row,
     tsquery,
     values_of,
 )
-from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.bm25 import best_rows
+from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosines, nearest
+from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.options import SearchOptions, kind_of, merged, ranked
+from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.options import (
+    CLEARLY,
+    SearchOptions,
+    boosted,
+    kind_of,
+    lifted,
+    merged,
+    ranked,
+)
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
     ScoredCollection,
     Scorer,
     StoreEvidence,
     StoreQuestion,
+    code_words,
     look_ups,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -39,12 +53,16 @@ from context_engine.core.models import (
     TermStatistics,
 )
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
 POOL: Final = 250
 """Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
 _MOST_POOL: Final = 16_000
 _MOST_POOLED: Final = 1_000
 """Rows of many sources that are scored at first, in all."""
 _LEAST_POOL: Final = 60
+"""More of the best by BM25 found nothing more."""
 _POOL_SHARE: Final = 4
 """A search by vectors takes one row for so many of the pool, `depth` at least."""
 _FIRST: Final = 40
@@ -64,10 +82,17 @@ class SnapshotView(NamedTuple):
     state: StoreState
     classes: list[int]
 
+    @property
+    def ranked(self) -> list[int]:
+        """The keys of those whose rows are found by BM25; those of the others are found by the terms they hold."""
+        return [one_class.key for one_class in self.state.classes if one_class.ranked and one_class.key in self.classes]
+
     @classmethod
     def of(cls, session: Session, state: StoreState, access: AccessScope | None) -> SnapshotView:
-        """Return the view of a caller; None admits everything."""
-        return cls(session, state, [held.key for held in state.readable(access)])
+        """Return the view of a caller, beyond which the session sees nothing (`row_security`); None: everything."""
+        keys = [held.key for held in state.readable(access)]
+        name_classes(session, keys)
+        return cls(session, state, keys)
 
     def collection(self, question: StoreQuestion | None) -> ScoredCollection:
         """Return the statistics of the readable texts for the terms of a question."""
@@ -133,9 +158,10 @@ SELECT rid FROM (
 ) AS ranked WHERE place <= %(pool)s
 """
 _ROWS: Final = """
-SELECT rid, source_key, doc_key, section, body, head FROM words
+SELECT rid, source_key, doc_key, section, parts FROM words
 WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 """
+_SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
 
 
 class Ranking(NamedTuple):
@@ -149,9 +175,14 @@ class Ranking(NamedTuple):
 class StoreSearch:
     """One question to a view.
 
+    Attributes:
+        adapter: the argument.
+        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
+
     Args:
         question: None if it has no terms.
         vector: of the question; None: search by text only.
+        adapter: maps the vectors before they are compared; None: they are compared as they are.
         watch: the recall of approximate searches.
     """
 
@@ -162,14 +193,19 @@ class StoreSearch:
         vector: Sequence[float] | None,
         options: SearchOptions,
         watch: RecallWatch,
+        adapter: DomainAdapter | None = None,
     ) -> None:
-        self._view, self._question, self._options, self._watch = view, question, options, watch
+        # No texts of whole sections are stored: in the embedded base they changed R@10 by -.000 to -.003.
+        self._options = options.model_copy(update={"section_weight": 0.0})
+        self._view, self._question, self._watch = view, question, watch
         self.collection = view.collection(question)
         self._look_ups = [] if question is None else look_ups(question, self.collection, options)
-        self._scorer = None if question is None else Scorer(question, self.collection, options)
-        self._vector = None if vector is None else VectorQuery.of(view.session, vector)
+        self._scorer = None if question is None else Scorer(question, self.collection, self._options)
+        self._vector = None if vector is None else VectorQuery.of(view.session, vector, adapter)
+        self._codes = [] if question is None or vector is None else self._codes_of(question)
         self._by_text = f"postgres:{view.state.base_id}"
-        self._by_vector = str(view.state.model_id)
+        model = str(view.state.model_id) if adapter is None else adapter.scorer_id
+        self.adapter, self.scorer_id = adapter, "" if vector is None else model
 
     def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[int, Ranking]:
         """Return the ranking of each source, by its key.
@@ -191,19 +227,19 @@ class StoreSearch:
         text = dict.fromkeys([row.rid for row in rows], 0.0) if self._scorer is None else self._scorer.scores(rows)
         if self._vector is None:
             return self._text_ranking(rows, text, len(rids) + 1)
-        return self._fused(source, self._vector, text, self._evidence(), more=False)
+        return self._fused(source, self._vector, rows, text, self._evidence(), more=False)
 
     def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
         if self._scorer is None:
             return {}
         inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
-        rows = self._found(inside, sql.Identifier("doc_key"), _LEAST_POOL)
+        rows = self._rows(self._by_lexemes(self._view.classes, inside, sql.Identifier("doc_key"), _LEAST_POOL))
         scores = self._scorer.scores(rows)
         return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
 
     def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
-        own = {row.rid: text[row.rid] for row in rows}
+        own = self._boosted({row.rid: text[row.rid] for row in rows}, rows)
         return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
 
     def _merged(
@@ -221,13 +257,21 @@ class StoreSearch:
             self._watch,
             selective=source.condition is not TRUE,
         )
-        text = {} if self._scorer is None else self._scorer.scores([*by_text, *self._rows(near, by_text)])
+        rows = [*by_text, *self._rows(near, by_text)]
+        text = {} if self._scorer is None else self._scorer.scores(rows)
         own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
         more = len(near) >= limit or len(by_text) >= pool
-        return self._fused(source, vector, own, best, more=more)
+        return self._fused(source, vector, [row for row in rows if row.rid in own], own, best, more=more)
 
     def _fused(
-        self, source: ScopedRows, vector: VectorQuery, own: Mapping[int, float], best: StoreEvidence, *, more: bool
+        self,
+        source: ScopedRows,
+        vector: VectorQuery,
+        rows: Sequence[FoundRow],
+        own: Mapping[int, float],
+        best: StoreEvidence,
+        *,
+        more: bool,
     ) -> Ranking:
         """Rank rows by both of their scores.
 
@@ -236,34 +280,67 @@ class StoreSearch:
         """
         kind = kind_of(self._options)
         cosine = cosines(self._view.session, vector, self._view.classes, list(own))
-        fused = merged(own, best.best, cosine, self._options, best.trust)
+        fused = self._boosted(merged(own, best.best, cosine, self._options, best.trust), rows)
+        if self._codes:
+            clearly = [row for row in rows if own[row.rid] >= CLEARLY * best.best]
+            fused = lifted(fused, {row.rid for row in clearly if row.holds(self._codes)}, kind)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
-        scorer = f"{self._by_text}:{self._by_vector}"
+        scorer = f"{self._by_text}:{self.scorer_id}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
 
         def scores(rid: int) -> tuple[Score, ...]:
-            dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
+            dense = (Score(ScoreKind.COSINE, cosine[rid], self.scorer_id),) if rid in cosine else ()
             return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
 
         return Ranking(ranked(fused), scores, more)
+
+    def _boosted(self, scores: Mapping[int, float], rows: Sequence[FoundRow]) -> Mapping[int, float]:
+        """Add the boosts for titles that contain the question's words, and for rows that define its terms."""
+        options = self._options
+        if self._question is None or self._scorer is None or not options.title_boost + options.definition_boost:
+            return scores
+        named = names_in(self._question.words)
+        defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
+        return boosted(scores, self._scorer.title_shares(rows), defines, options)
+
+    def _codes_of(self, question: StoreQuestion) -> list[str]:
+        """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
+        codes = code_words(question.own)
+        values = (self._view.classes, holding_all(codes))
+        return codes if codes and one_row(self._view.session, _SOME, values)[0] else []
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
         if self._scorer is None:
             return StoreEvidence(0.0, 0.0)
-        return self._scorer.evidence(self._found(TRUE, sql.SQL("1"), _FIRST))
+        return self._scorer.evidence(self._found([TRUE], TRUE, sql.SQL("1"), _FIRST))
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
-        return self._found(where(sources), sql.Identifier("source_key"), pool)
+        each = [where([source]) for source in sources]
+        return self._found(each, where(sources), sql.Identifier("source_key"), pool)
 
-    def _found(self, condition: Condition, each: sql.Composable, pool: int) -> list[FoundRow]:
-        """Return the rows with the highest sum of the scores of the lexemes they hold, at most `pool` for `each`."""
-        if not self._look_ups or not self._view.classes:
+    def _found(
+        self, conditions: Sequence[Condition], condition: Condition, each: sql.Composable, pool: int
+    ) -> list[FoundRow]:
+        """Return the rows to score: by BM25 for each condition, and by their lexemes at most `pool` for `each`.
+
+        Args:
+            condition: met by the rows of any of the conditions.
+        """
+        question, view = self._question, self._view
+        if question is None or not self._look_ups:
             return []
-        query = sql.SQL(_BEST).format(classes=sql.Literal(self._view.classes), condition=condition, each=each)
+        rids = best_rows(view.session, question.weights, view.ranked, conditions, pool)
+        return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*view.ranked}], condition, each, pool)])
+
+    def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
+        """Return the rows with the highest sum of the scores of the lexemes they hold."""
+        if not keys or not self._look_ups:
+            return []
+        query = sql.SQL(_BEST).format(classes=sql.Literal(sorted(keys)), condition=condition, each=each)
         scores = [round(_PRECISION * look_up.score) for look_up in self._look_ups]
         values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
-        return self._rows([rid for (rid,) in self._view.session.execute(query, values)])
+        return [rid for (rid,) in self._view.session.execute(query, values)]
 
     def _rows(
         self, rids: Sequence[int], but_for: Sequence[FoundRow] = (), condition: Condition = TRUE
@@ -272,10 +349,7 @@ class StoreSearch:
         wanted = [rid for rid in rids if rid not in known]
         query = sql.SQL(_ROWS).format(condition=condition)
         rows = self._view.session.execute(query, (self._view.classes, wanted)) if wanted else ()
-        return [
-            FoundRow(rid, source_key, doc_key, section, body.split(), frozenset(head.split()))
-            for rid, source_key, doc_key, section, body, head in rows
-        ]
+        return [read_row(*row) for row in rows]
 
 
 _TEXTS: Final = (
@@ -295,7 +369,8 @@ def best_chunks(
     """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
     out: dict[int, list[Chunk]] = {}
     fair = _MOST_POOLED // max(len(sources), 1)
-    pool, left = max(min(POOL, fair), _LEAST_POOL, top_k), list(sources)
+    first = _LEAST_POOL if view.ranked == view.classes else min(POOL, fair)
+    pool, left = max(first, _LEAST_POOL, top_k), list(sources)
     while left:
         rankings = search.rank(left, pool)
         reached = {source.key: rankings[source.key].rids[: None if source.test else top_k] for source in left}

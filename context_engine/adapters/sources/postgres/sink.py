@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
 
-from context_engine.adapters.sources.postgres.attributes import Attributes, tsvector
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, one_row
+from context_engine.adapters.sources.postgres import bm25
+from context_engine.adapters.sources.postgres.adapters import adapter_rows
+from context_engine.adapters.sources.postgres.attributes import (
+    WRITTEN,
+    Attributes,
+    lexemes_of,
+    parts_of,
+    read_row,
+    tsvector,
+)
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, failures, one_row
+from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, class_key, migrate, read_state
-from context_engine.adapters.sources.postgres.vectors import VectorWriter
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
+from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.term_counts import TermCounts
@@ -28,6 +38,7 @@ _CLEAN: Final = (
     " WHERE amname = 'gin' AND relkind = 'i' AND relnamespace = current_schema()::regnamespace"
 )
 """Bulk writing collects entries of an index beside it, where every search would read them one by one."""
+_COUNTED: Final = "parts, tsvector_to_array(terms)"
 _SCRUB: Final = (
     "DELETE FROM terms WHERE texts <= 0 AND heads <= 0",
     """DELETE FROM attributes WHERE number IN (
@@ -51,8 +62,10 @@ class PostgresSink:
         embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
         place: where the documents of each source belong.
         repair: write every document again, and make vectors of another model anew.
+        search_role: a role that may search the tables, within the classes that it names (`row_security`).
 
     Raises:
+        ConfigError: there is no such role, or it would see everything.
         StoreLocked: another writer is at work.
         StoreVersionMismatch: the tables are of a later version, or the vectors of another model.
         SourceError: the server failed.
@@ -66,8 +79,11 @@ class PostgresSink:
         embedder: Embedder | None,
         place: Place,
         repair: bool = False,
+        search_role: str | None = None,
     ) -> None:
         self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._source_keys: dict[str, int] = {}
+        self._search_role = search_role
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._counts = TermCounts()
         self._written, self._touched = 0, set[int]()
@@ -104,25 +120,32 @@ class PostgresSink:
         if known.get((document_id, version)) == content_hash:
             return False
         with failures():
-            self._begin()
-            source_key = self._source_key(source_id)
-            rows = self._rows(source_key, document_id, version, chunks)
-            self._remove(source_key, document_id, version)
-            claimed = claimed_by(chunks)
-            key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
-            self._touched.add(key)
             moment = self._now().isoformat(timespec="seconds")
-            (doc_key,) = one_row(
-                self._session,
-                "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
-                " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
-                (source_key, key, document_id, version, content_hash, claimed or "", moment, _file_of(chunks)),
-            )
-            rids = self._copy_chunks(doc_key, source_key, rows)
-            kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
-            self._copy_words(key, doc_key, source_key, rids, kept)
+            self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
         return True
+
+    def _write(
+        self, source_id: str, document: tuple[str, str], content_hash: str, chunks: Sequence[Chunk], moment: str
+    ) -> tuple[DocumentRow, list[int], set[int]]:
+        """Write or replace a document; return its row, the row of each chunk, and those that are searched."""
+        self._begin()
+        source_key = self._source_key(source_id)
+        rows = self._rows(source_key, *document, chunks)
+        if document in self._known(source_id):
+            self._remove(source_key, *document)
+        claimed = claimed_by(chunks)
+        key = class_key(self._session, (self._place(source_id) or SourcePlace()).holds(claimed))
+        self._touched.add(key)
+        (doc_key,) = one_row(
+            self._session,
+            "INSERT INTO documents (source_key, class_key, document_id, version, content_hash, claimed, indexed_at,"
+            " source_file) VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING doc_key",
+            (source_key, key, *document, content_hash, claimed or "", moment, file_of(chunks)),
+        )
+        rids = self._copy_chunks(doc_key, source_key, rows)
+        kept = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+        return DocumentRow(key, doc_key, source_key), rids, self._copy_words(key, doc_key, source_key, rids, kept)
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""
@@ -162,12 +185,19 @@ class PostgresSink:
                 "UPDATE classes SET generation = generation + 1 WHERE class_key = ANY(%s)", (list(self._touched),)
             )
             self._session.execute(f"UPDATE state SET generation = generation + 1; {_CLEAN}".encode())
+            if self._search_role is not None:
+                guard(self._session, self._search_role)
             self._session.execute("COMMIT")
+            bm25.rebuild(self._session)
             self._touched.clear()
             if self._written >= _ANALYSE_FROM:
-                self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
-                self._vectors.index()
-                self._written = 0
+                self._renew()
+
+    def _renew(self) -> None:
+        """Renew the server's statistics, and build the missing indexes of vectors."""
+        self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+        self._vectors.index()
+        self._written = 0
 
     def scrub(self) -> str:
         """Commit, and remove the terms and field values that no chunk has any more.
@@ -190,7 +220,7 @@ class PostgresSink:
         self._session.close()
 
     def report(self, written: int) -> SinkReport:
-        """Return the report of a run, which names the connection and the schema."""
+        """Return the report of a run."""
         return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
 
     def __enter__(self) -> PostgresSink:
@@ -206,7 +236,6 @@ class PostgresSink:
             self.close()
 
     def _begin(self) -> None:
-        """Begin a transaction if none is open."""
         status = self._session.info.transaction_status
         if self._session.closed or status == TransactionStatus.INERROR:
             raise StoreError(
@@ -229,12 +258,15 @@ class PostgresSink:
         return self._hashes[source_id]
 
     def _source_key(self, source_id: str) -> int:
-        self._session.execute(
-            "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
-            " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
-            {"id": source_id},
-        )
-        return int(one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))[0])
+        if source_id not in self._source_keys:
+            self._session.execute(
+                "INSERT INTO sources (source_id) SELECT %(id)s WHERE NOT EXISTS"
+                " (SELECT 1 FROM sources WHERE source_id = %(id)s)",
+                {"id": source_id},
+            )
+            row = one_row(self._session, "SELECT source_key FROM sources WHERE source_id = %s", (source_id,))
+            self._source_keys[source_id] = int(row[0])
+        return self._source_keys[source_id]
 
     def _rows(self, source_key: int, document_id: str, version: str, chunks: Sequence[Chunk]) -> list[ChunkRow]:
         """Return the rows of a document, each with an id that no other document of the source has."""
@@ -268,9 +300,10 @@ class PostgresSink:
             self._remove_words(row[0])
 
     def _remove_words(self, doc_key: Any) -> None:
-        rows = self._session.execute("DELETE FROM words WHERE doc_key = %s RETURNING class_key, body, head", (doc_key,))
-        for key, body, head in rows:
-            self._counts.add(key, body.split(), head.split(), -1)
+        statement = f"DELETE FROM words WHERE doc_key = %s RETURNING class_key, {_COUNTED}"
+        rows = self._session.execute(statement.encode(), (doc_key,))
+        for key, *counted in rows:
+            self._count(key, *counted, sign=-1)
         self._vectors.remove(doc_key)
 
     def _copy_chunks(self, doc_key: int, source_key: int, rows: Sequence[ChunkRow]) -> list[int]:
@@ -280,37 +313,39 @@ class PostgresSink:
         rids = [int(number) for (number,) in numbers]
         columns = "rid, doc_key, source_key, chunk_id, content, fields, digest"
         values = ((rid, doc_key, source_key, *row) for rid, row in zip(rids, rows, strict=True))
-        self._copy("chunks", columns, values)
+        copy_rows(self._session, "chunks", columns, values)
         self._written += len(rids)
         return rids
 
     def _copy_words(
         self, key: int, doc_key: int, source_key: int, rids: Sequence[int], chunks: Sequence[Chunk]
-    ) -> None:
-        """Write the words of a document's chunks; bare headings are not searched, unless it holds nothing else."""
+    ) -> set[int]:
+        """Write the words of a document's chunks, and return the rows that have them.
+
+        Bare headings are not searched, unless the document holds nothing else.
+        """
         texts = index_texts(chunks)
         whole = all(text.bare for text in texts)
-        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, body, head, terms"
+        columns = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, parts, terms"
         values = []
         numbers = self._attributes.numbers(chunks)
         for rid, chunk, text, attributes in zip(rids, chunks, texts, numbers, strict=True):
             if text.bare and not whole:
                 continue
             stored = StoredTerms.of(text)
-            self._counts.add(key, stored.body, stored.head, 1)
+            parts, lexemes = parts_of(stored, defined_terms(chunk)), lexemes_of(stored, written_words(chunk))
+            self._count(key, parts, lexemes, sign=1)
             values.append(
                 (key, rid, doc_key, source_key, rids[text.first], chunk.effective_from, chunk.effective_to,
-                 attributes, " ".join(stored.body), " ".join(stored.head), tsvector(stored))
+                 attributes, parts, tsvector(lexemes))
             )  # fmt: skip
-        self._copy("words", columns, values)
+        copy_rows(self._session, "words", columns, values)
+        return {row[1] for row in values}
 
-    def _copy(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-        with (
-            self._session.cursor() as cursor,
-            cursor.copy(f"COPY {table} ({columns}) FROM STDIN".encode()) as copy,
-        ):
-            for row in rows:
-                copy.write_row(row)
+    def _count(self, key: int, parts: str, lexemes: Sequence[str], *, sign: int) -> None:
+        row = read_row(0, 0, 0, 0, parts)
+        written = [lexeme for lexeme in lexemes if lexeme.startswith(WRITTEN)]
+        self._counts.add(key, row.body, row.head, sign, written)
 
     def _write_counts(self) -> None:
         """Add what has changed since the last commit to `terms` and to the sizes of classes."""
@@ -346,16 +381,22 @@ class PostgresSink:
     def _move_some(self, source_key: int, key: int, claimed: str, to: int) -> None:
         some = "SELECT doc_key FROM documents WHERE source_key = %s AND class_key = %s AND claimed = %s"
         doc_keys = [row[0] for row in self._session.execute(some, (source_key, key, claimed))]
-        rows = self._session.execute(
-            "UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING body, head", (to, doc_keys)
-        )
-        for body, head in rows:
-            self._counts.add(key, body.split(), head.split(), -1)
-            self._counts.add(to, body.split(), head.split(), 1)
+        statement = f"UPDATE words SET class_key = %s WHERE doc_key = ANY(%s) RETURNING {_COUNTED}"
+        rows = self._session.execute(statement.encode(), (to, doc_keys))
+        for counted in rows:
+            self._count(key, *counted, sign=-1)
+            self._count(to, *counted, sign=1)
         self._touched |= {key, to}
         self._vectors.move(doc_keys, to)
-        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", ([key, to],))
+        self._forget_learnt({key, to})
         self._session.execute("UPDATE documents SET class_key = %s WHERE doc_key = ANY(%s)", (to, doc_keys))
+
+    def _forget_learnt(self, keys: set[int]) -> None:
+        """Delete what was learnt from classes that documents have left or entered."""
+        self._session.execute("DELETE FROM calibrations WHERE class_key = ANY(%s)", (list(keys),))
+        for domain, scorer in adapter_rows(self._session).forget_learnt_from(keys):
+            self._session.execute("DELETE FROM calibrations WHERE domain = %s AND scorer_id = %s", (domain, scorer))
+        self._session.execute("UPDATE state SET moves = moves + 1")
 
     def _analyse_again(self) -> None:
         """Make `words` and `terms` anew from the chunks."""
@@ -371,11 +412,6 @@ class PostgresSink:
             self._touched.add(key)
             self._copy_words(key, doc_key, source_key, [row[0] for row in rows], chunks)
         self._session.execute("UPDATE state SET words_version = %s", (WORDS_VERSION,))
-
-
-def _file_of(chunks: Sequence[Chunk]) -> str | None:
-    file = chunks[0].metadata.get("source_file") if chunks else None
-    return file if isinstance(file, str) else None
 
 
 def _lock_number(schema: str) -> int:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from context_engine.adapters.sources.postgres import calibrations
-from context_engine.adapters.sources.postgres.attributes import fields_of, storable
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
+from context_engine.adapters.sources.postgres import calibrations, copies, whole_documents
+from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
+from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
+from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, one_row
 from context_engine.adapters.sources.postgres.probe import probe
+from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import (
     SnapshotView,
@@ -19,10 +24,13 @@ from context_engine.adapters.sources.postgres.search import (
     best_chunks,
     scoped,
     statistics_of,
+    where,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
+from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import links
+from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -32,22 +40,25 @@ from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
-    CalibrationPart,
-    CalibrationPlan,
     Chunk,
+    ClassCalibration,
     Classification,
     Examination,
     Link,
     LinkQuery,
     Notice,
     NoticeCode,
-    ScopeCalibration,
     ScoreKind,
     SourceAnswer,
     SourceQuery,
+    StoredDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import RepartitionRequired, StoreVersionMismatch
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 _EMBEDDING_SHARE: Final = 0.8
 """Share of the source's time for the embedder; the search needs the rest."""
@@ -62,29 +73,30 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore:
+class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
         servers: of the store.
         options: options of search.
         embedder: makes the vectors of questions; None: text search only.
-        clock: measures the embedder's time.
+        clock: measures the embedder's time, and dates what is kept.
     """
 
     ingest: Final = INGEST
 
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
-        self._servers, self._options, self._embedder = servers, options, embedder
+        self._servers, self.options, self._embedder, self._now = servers, options, embedder, clock.now
         self._vectors = None if embedder is None else QueryVectors(embedder, clock)
         self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
+        self._adapters = AdapterReader()
         self.watch = RecallWatch()
 
     @property
     def score_kinds(self) -> frozenset[ScoreKind]:
         """The kinds of score its chunks carry."""
         text = frozenset({ScoreKind.BM25})
-        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self._options)}
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Load the embedding model if it was not used before."""
@@ -105,30 +117,37 @@ class PostgresStore:
             RepartitionRequired: documents of a source are where former rules put them.
             SourceError, StoreVersionMismatch: the server failed, or tables or vectors are of another version or model.
         """
-        question = question_of(query.words or query.text, self._options, query.expansions)
+        question = question_of(query.words or query.text, self.options, query.expansions)
         vectors = self._vectors if by_vector else None
         vector, embedding = (
             (None, None) if vectors is None else vectors.timed(query.text, _EMBEDDING_SHARE * query.timeout_s)
         )
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
-            search = self._search(view, question, vector)
+            search, unusable = self._search(view, question, vector, query.domain)
             notes = self._notes(view, question, vector is not None)
-            calibration = self._calibration(view, query.domain, vector is not None)
+            calibration = calibrations.in_force(view.session, query.domain, search.scorer_id, view.classes)
+            if embedding is not None:
+                by_adapter = embedding._replace(model=search.scorer_id, adapter=search.adapter)
+                embedding = by_adapter if search.scorer_id else None
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = best_chunks(search, view, sources, query.top_k)
+            by_key = {source.key: source for source in sources}
 
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
+                own = [] if key is None else chunks[key]
+                words = SourceWords(view.session, view.classes, NOTHING if key is None else where([by_key[key]]))
                 return SourceAnswer(
-                    chunks=[] if key is None else chunks[key],
-                    notes=tuple(self._note(code, scope, view) for code in notes),
+                    chunks=own,
+                    notes=(*(self._note(code, scope, view) for code in notes), *_unusable(unusable, scope)),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
+                    unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
-                    embedding=embedding if view.state.model_id else None,
+                    embedding=embedding,
                 )
 
             return [answer(scope) for scope in scopes]
@@ -141,7 +160,7 @@ class PostgresStore:
         from context_engine.adapters.sources.postgres.graph import StoreGraph  # few searches follow links
 
         asked = query.query
-        question = question_of(asked.words or asked.text, self._options, asked.expansions)
+        question = question_of(asked.words or asked.text, self.options, asked.expansions)
         vector = None
         if self._vectors is not None and by_vector:
             vector = self._vectors.ask(asked.text, _EMBEDDING_SHARE * asked.timeout_s)
@@ -149,21 +168,27 @@ class PostgresStore:
             key = self._source_keys(view, [scope]).get(scope.source_id)
             if key is None or (question is None and (vector is None or view.state.model_id is None)):
                 return []
-            graph = StoreGraph(view, self._search(view, question, vector), scoped(view, scope, key))
+            graph = StoreGraph(
+                view, scoped(view, scope, key), lambda: self._search(view, question, vector, asked.domain)[0]
+            )
             return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
 
     def _search(
-        self, view: SnapshotView, question: StoreQuestion | None, vector: Sequence[float] | None
-    ) -> StoreSearch:
-        """Return a search by text, and by the vector if the store has vectors.
+        self, view: SnapshotView, question: StoreQuestion | None, vector: Sequence[float] | None, domain: str
+    ) -> tuple[StoreSearch, str]:
+        """Return a search by text, and by the vector if the store has vectors; and the id of an adapter that cannot be
+        used.
 
         Raises:
             StoreVersionMismatch: they are of another model.
         """
         stored = view.state.model_id
-        if vector is not None and stored and self._embedder is not None and stored != self._embedder.model_id:
+        if vector is None or stored is None:
+            return StoreSearch(view, question, None, self.options, self.watch), ""
+        if self._embedder is not None and stored != self._embedder.model_id:
             raise other_model(stored, self._embedder.model_id)
-        return StoreSearch(view, question, vector if stored else None, self._options, self.watch)
+        adapter, unusable = self._chosen(view, domain)
+        return StoreSearch(view, question, vector, self.options, self.watch, adapter), unusable
 
     def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
         """Return the codes of what every source's answer says."""
@@ -180,52 +205,25 @@ class PostgresStore:
         recall = self.watch.recall(view.classes) if code is NoticeCode.ANN_RECALL_LOW else None
         return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
 
-    def calibration_plan(
+    def _asked(self, query: SourceQuery) -> Sequence[float] | None:
+        return None if self._vectors is None else self._vectors.ask(query.text, _LIST_S)
+
+    def _best_of(
         self,
-        domain: str,
+        view: SnapshotView,
+        query: SourceQuery,
         source_ids: Sequence[str],
-        asked_ids: Collection[str] = (),
-        *,
-        anew: bool = False,
-        adapter_id: str | None = None,
-    ) -> CalibrationPlan:
-        """Return the classes and scorers to calibrate (`Calibratable`); there are no adapters here."""
-        with self._view(None, _LIST_S) as view:
-            scorers = ["", view.state.model_id] if self._embedder and view.state.model_id else [""]
-            return calibrations.plan_of(view.session, domain, source_ids, asked_ids, scorers, anew=anew)
-
-    def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
-        """Return the best chunks of some sources in one class (`Calibratable`)."""
-        question = question_of(query.words or query.text, self._options, query.expansions)
-        vector = self._vectors.ask(query.text, _LIST_S) if part.scorer_id and self._vectors is not None else None
+        vector: Sequence[float] | None,
+        adapter: DomainAdapter | None,
+    ) -> SourceAnswer:
+        """Return the best chunks of some sources in a view."""
+        question = question_of(query.words or query.text, self.options, query.expansions)
         scopes = [Scope(source_id=source_id) for source_id in source_ids]
-        with self._view(None, query.timeout_s) as every:
-            view = every._replace(classes=[part.key])
-            sources = [
-                scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()
-            ]
-            search = StoreSearch(view, question, vector, self._options, self.watch)
-            found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
-            best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
-            return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
-
-    def keep_calibrations(
-        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
-    ) -> None:
-        """Replace the calibrations of a plan (`Calibratable`)."""
-        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
-            calibrations.keep(session, domain, plan, found)
-
-    def calibration(
-        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
-    ) -> ScopeCalibration | None:
-        """Return the calibration in force for searches of a domain (`Calibratable`)."""
-        with self._view(access, _LIST_S) as view:
-            return self._calibration(view, domain, by_vector)
-
-    def _calibration(self, view: SnapshotView, domain: str, by_vector: bool) -> ScopeCalibration | None:
-        scorer = view.state.model_id or "" if by_vector and self._embedder is not None else ""
-        return calibrations.in_force(view.session, domain, scorer, view.classes)
+        sources = [scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()]
+        search = StoreSearch(view, question, vector if view.state.model_id else None, self.options, self.watch, adapter)
+        found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
+        best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
+        return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
@@ -243,6 +241,22 @@ class PostgresStore:
                 if not rows:
                     return
                 last = rows[-1][0]
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            read_state(session)
+            return whole_documents.document_hashes(session, source_id)
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            yield from whole_documents.stored_documents(session, source_id, keys)
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
+        with self._servers.reading(_LIST_S) as session:
+            return whole_documents.class_calibrations(session, domain)
 
     def fetch(
         self,
@@ -286,10 +300,11 @@ class PostgresStore:
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             classes = state.readable(access)
-            rows = session.execute(_LEARNT, {"keys": [held.key for held in classes]}).fetchall()
+            keys = [held.key for held in classes]
+            learnt = (session.execute(_LEARNT, {"keys": keys}).fetchall(), adapter_rows(session, state).version(keys))
         if any(held.generation is None for held in classes):
             return ""
-        seen = (state._replace(generation=0, classes=classes), rows)
+        seen = (state._replace(generation=0, moves=0, classes=classes), learnt)
         return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
@@ -302,6 +317,18 @@ class PostgresStore:
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""
         return self.watch.lowest()
+
+    def copy_to(self, data_dir: Path) -> None:
+        """Copy a snapshot of the store for a trial in a data folder (`AccessProvable`)."""
+        copies.copy_store(self._servers, data_dir)
+
+    def drop_copy(self, data_dir: Path) -> None:
+        """Remove the copy for a data folder (`CopiesElsewhere`)."""
+        copies.drop_copy(self._servers, data_dir)
+
+    def rebuild(self) -> None:
+        """Build every index anew (`AccessProvable`)."""
+        copies.rebuild_indexes(self._servers)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
@@ -335,7 +362,7 @@ class PostgresStore:
         if known is None or known[0] != generation:
             if len(self._placed) >= _MOST_REMEMBERED:
                 self._placed = {}
-            known = self._placed[name] = (generation, _is_placed(view.session, source_id, place))
+            known = self._placed[name] = (generation, _is_placed(view, source_id, place))
         if not known[1]:
             raise RepartitionRequired(
                 f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
@@ -343,12 +370,21 @@ class PostgresStore:
             )
 
 
-def _is_placed(session: Session, source_id: str, place: SourcePlace) -> bool:
-    rows = session.execute(
+def _unusable(adapter_id: str, scope: Scope) -> tuple[Notice, ...]:
+    """Return the notice of an adapter that cannot be used; none for ""."""
+    detail = {"adapter": adapter_id}
+    return (Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, adapter_id, detail),) if adapter_id else ()
+
+
+def _is_placed(view: SnapshotView, source_id: str, place: SourcePlace) -> bool:
+    """Return whether every document of a source, readable or not, is in the class of its place."""
+    name_classes(view.session, None)
+    rows = view.session.execute(
         "SELECT DISTINCT claimed, rules, classification FROM documents JOIN sources USING (source_key)"
         " JOIN classes USING (class_key) WHERE source_id = %s",
         (source_id,),
-    )
+    ).fetchall()
+    name_classes(view.session, view.classes)
     return all(
         place.holds(Classification(claimed) if claimed else None)
         == AccessClass(rules, Classification(classification) if classification else None)

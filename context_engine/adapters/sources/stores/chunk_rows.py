@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, SourceType, TrustClass
 from context_engine.core.text import content_sha256
-from context_engine.errors import InvalidRequest
+from context_engine.errors import InvalidRequest, StoreCorrupt
 
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
 
@@ -91,6 +91,12 @@ def document_rows(
     return out
 
 
+def file_of(chunks: Sequence[Chunk]) -> str | None:
+    """Return the path of a document's file; None if its chunks do not state it."""
+    file = chunks[0].metadata.get("source_file") if chunks else None
+    return file if isinstance(file, str) else None
+
+
 def id_taken(document_id: str, chunk_id: str, holder: tuple[str, str]) -> InvalidRequest:
     """Return the error for a chunk id that a document of the source has already.
 
@@ -109,14 +115,30 @@ def decode(row: tuple[str, str, str], indexed_at: str) -> Chunk:
     A missing `fetched_at` is taken from its metadata, as the origin's, or else from `indexed_at`.
     """
     chunk_id, content, text = row
-    fields: dict[str, Any] = json.loads(text)
-    for name in _READERS.keys() & fields.keys():
-        fields[name] = _READERS[name](fields[name])
+    fields = _fields(text)
     if "fetched_at" not in fields:
         origin = _moment(fields.get("metadata", {}).get("fetched_at"))
         fields["fetched_at"] = origin or datetime.fromisoformat(indexed_at)
         fields["fetched_at_basis"] = FetchedAtBasis.ORIGIN if origin else FetchedAtBasis.INDEXED
     return Chunk(content=content, chunk_id=chunk_id, **fields)
+
+
+def as_written(row: ChunkRow) -> Chunk:
+    """Return the chunk of a row whose `encode` is this row again.
+
+    Raises:
+        StoreCorrupt: the row is not as it was written.
+    """
+    if digest(row.chunk_id.encode(), row.content.encode(), row.fields.encode()) != row.digest:
+        raise StoreCorrupt(f"chunk {row.chunk_id!r} is damaged: ingest its document again")
+    return Chunk(content=row.content, chunk_id=row.chunk_id, **_fields(row.fields))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(text)
+    for name in _READERS.keys() & fields.keys():
+        fields[name] = _READERS[name](fields[name])
+    return fields
 
 
 def digest(chunk_id: bytes, content: bytes, fields: bytes) -> bytes:

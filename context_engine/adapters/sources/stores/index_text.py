@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.chunking.strategy import BOOKKEEPING_KEYS
 from context_engine.core.models import Chunk
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import terms, tokens
+
+JOINT: Final = "_"
+"""Joins the words of a defined term."""
+_MOST_DEFINED: Final = 6
+"""Most words of a defined term; the rest of a longer one is ignored."""
 
 
 class IndexText(NamedTuple):
@@ -47,6 +52,23 @@ def written_words(chunk: Chunk) -> list[str]:
     """Return the distinct words of a chunk and its headings that may be suggested for a misspelt word."""
     written = tokens(_joined((chunk.title, chunk.section, *chunk.heading_path, chunk.content)))
     return sorted(word for word in frozenset(written) if is_offered(word))
+
+
+def defined_terms(chunk: Chunk) -> list[str]:
+    """Return each term that a chunk defines, as one word."""
+    names = chunk.metadata.get("defines")
+    written = [terms(name) for name in names if isinstance(name, str)] if isinstance(names, list | tuple) else []
+    return [JOINT.join(words[:_MOST_DEFINED]) for words in written if words]
+
+
+def names_in(words: Sequence[str]) -> list[str]:
+    """Return the terms that a question may name: each run of its words, joined as `defined_terms` joins them."""
+    runs = (
+        JOINT.join(words[start : start + length])
+        for length in range(1, _MOST_DEFINED + 1)
+        for start in range(len(words) - length + 1)
+    )
+    return list(dict.fromkeys(runs))
 
 
 def _about(chunk: Chunk, bare: bool) -> frozenset[str]:

@@ -8,7 +8,7 @@ neighbours, windows of long texts, headings embedded with the text. A boost of t
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from math import log
 from typing import Any, Final
 
@@ -71,6 +71,44 @@ def merged(
     return {rid: fused.get(rid, 0.0) for rid in text}
 
 
+def smoothed(
+    text: Mapping[int, float],
+    section: Mapping[int, int],
+    document: Mapping[int, int],
+    options: SearchOptions,
+    section_scores: Callable[[Collection[int]], Mapping[int, float]] | None = None,
+) -> dict[int, float]:
+    """Return each text score plus the contributions of its section and neighbours.
+
+    score + section_weight * BM25 of the whole section + sibling_weight * best score in the section
+    + neighbour_weight * (score of the chunk before + score of the chunk after).
+
+    Args:
+        text: score of each row; siblings and neighbours are taken from these rows only.
+        section: the number of each row's section.
+        document: the number of each row's document; not read if neighbours have no weight.
+        section_scores: returns the BM25 of the text of whole sections; None: a store that has no such texts.
+    """
+    best: dict[int, float] = {}
+    for rid, score in text.items():
+        if score > best.get(section[rid], -1.0):
+            best[section[rid]] = score
+    sections = section_scores(best) if section_scores is not None and options.section_weight else {}
+    of_section = {name: options.section_weight * sections.get(name, 0.0) for name in best}
+    of_sibling = {name: options.sibling_weight * score for name, score in best.items()}
+    out = {rid: score + of_section[section[rid]] + of_sibling[section[rid]] for rid, score in text.items()}
+    if options.neighbour_weight:
+        for rid in text:
+            beside = [rid + step for step in (-1, 1) if rid + step in text and document[rid + step] == document[rid]]
+            out[rid] += options.neighbour_weight * sum(text[other] for other in beside)
+    return out
+
+
+def whole(options: SearchOptions) -> float:
+    """Return about how often the highest text score counts if its section and neighbours match too."""
+    return 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
+
+
 def boosted(
     scores: Mapping[int, float], title: Mapping[int, float], defines: Container[int], options: SearchOptions
 ) -> dict[int, float]:
@@ -89,6 +127,10 @@ def boosted(
         / total
         for rid, score in scores.items()
     }
+
+
+CLEARLY: Final = 0.5
+"""Share of the best text score from which a row with the question's codes matches its other words well."""
 
 
 def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind) -> dict[int, float]:

@@ -12,16 +12,18 @@ from math import fsum, log
 from typing import Final, NamedTuple, TypeVar
 
 from context_engine.adapters.sources.stores.index_text import IndexText
-from context_engine.adapters.sources.stores.options import SearchOptions, covered, trust
+from context_engine.adapters.sources.stores.options import SearchOptions, covered, smoothed, trust, whole
 from context_engine.core.models import Expansion
 from context_engine.core.ranking.lexical import K1, B
 from context_engine.core.text import term_weights, terms
 
 MOST_TERMS: Final = 256
 """Most distinct terms of a question; the rest of a longer one is not searched for."""
-_CODE_WEIGHT: Final = 2.0
-_HEADED: Final = 0.5
+CODE_WEIGHT: Final = 2.0
+"""Weight, in heading and metadata, of a term with a digit: it ranks the document itself above those that cite it."""
+HEADED: Final = 0.5
 """Credit of a word found only in heading or metadata; a code there counts fully."""
+_MOST_WORDS_BESIDE: Final = 3
 LONGEST_TERM: Final = 200
 """Characters of a term that a store keeps; servers refuse much longer ones."""
 _FEWEST_READ: Final = 6_000
@@ -52,6 +54,7 @@ class StoreQuestion(NamedTuple):
         credited: for each term of the question its weight and the words and pairs that stand for it.
         own: weight of the question's own terms, which also count in heads.
         shortened: whether it had more than MOST_TERMS terms.
+        words: its own terms in order, with repetitions.
     """
 
     weights: Mapping[str, float]
@@ -59,6 +62,7 @@ class StoreQuestion(NamedTuple):
     credited: Mapping[str, tuple[float, frozenset[Held]]]
     own: Mapping[str, float]
     shortened: bool
+    words: Sequence[str]
 
 
 def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> StoreQuestion | None:
@@ -82,7 +86,7 @@ def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansio
             weights.setdefault(word, max(name.words.get(word, 0.0), max(name.pairs.values(), default=0.0)))
     if not weights:
         return None
-    return StoreQuestion(weights, tuple(groups), dict(_credited(own, others)), own, len(every) > MOST_TERMS)
+    return StoreQuestion(weights, tuple(groups), dict(_credited(own, others)), own, len(every) > MOST_TERMS, words)
 
 
 def _name(expansion: Expansion, options: SearchOptions) -> _Name:
@@ -113,21 +117,35 @@ def kept(term: str) -> str:
     return term if len(term) <= LONGEST_TERM else term[:LONGEST_TERM]
 
 
+def code_words(weights: Mapping[str, float]) -> list[str]:
+    """Return the terms with a digit of a question that has few other words, else none.
+
+    Args:
+        weights: of its terms; pieces of codes count less than 1, and are no codes.
+    """
+    written = [word for word, weight in weights.items() if weight == 1.0]
+    codes = [word for word in written if any(map(str.isdigit, word))]
+    return codes if len(written) - len(codes) <= _MOST_WORDS_BESIDE else []
+
+
 class StoredTerms(NamedTuple):
     """The terms of a chunk as a store keeps them.
 
     Attributes:
         body: of its text, in order.
         head: of its head, distinct, in order.
+        title: those of them in title and headings.
     """
 
     body: list[str]
     head: list[str]
+    title: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, text: IndexText) -> StoredTerms:
         """Return the terms of a chunk."""
-        return cls([kept(term) for term in text.body], sorted({kept(term) for term in text.head}))
+        head = sorted({kept(term) for term in text.head})
+        return cls([kept(term) for term in text.body], head, frozenset(map(kept, text.title)))
 
 
 def _terms(text: str) -> list[str]:
@@ -217,7 +235,7 @@ def look_ups(question: StoreQuestion, collection: ScoredCollection, options: Sea
 
 
 def _head_weight(term: str, options: SearchOptions) -> float:
-    return _CODE_WEIGHT if any(map(str.isdigit, term)) else options.head_weight
+    return CODE_WEIGHT if any(map(str.isdigit, term)) else options.head_weight
 
 
 class FoundRow(NamedTuple):
@@ -229,6 +247,8 @@ class FoundRow(NamedTuple):
         doc_key: the number of its document.
         body: the terms of its text, in order.
         head: the terms of its head.
+        title: those of them in title and headings.
+        defined: the terms that it defines (`index_text.defined_terms`).
     """
 
     rid: int
@@ -237,6 +257,12 @@ class FoundRow(NamedTuple):
     section: int
     body: list[str]
     head: frozenset[str]
+    title: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
+
+    def holds(self, words: Sequence[str]) -> bool:
+        """Return whether text and head hold every one of some words."""
+        return all(word in self.head or word in self.body for word in words)
 
 
 class StoreEvidence(NamedTuple):
@@ -278,18 +304,20 @@ class Scorer:
         self._pairs = frozenset(chain.from_iterable(name.pairs for group in question.groups for name in group))
 
     def scores(self, rows: Sequence[FoundRow]) -> dict[int, float]:
-        """Return the score of each row; siblings in its section add to it (`sibling_weight`)."""
+        """Return the score of each row; siblings in its section and neighbours among the rows add to it."""
         alone = {row.rid: covered(*self._score(row)) for row in rows}
-        best: dict[int, float] = {}
-        for row in rows:
-            best[row.section] = max(best.get(row.section, 0.0), alone[row.rid])
-        weight = self._options.sibling_weight
-        return {row.rid: alone[row.rid] + weight * best[row.section] for row in rows}
+        section, document = {row.rid: row.section for row in rows}, {row.rid: row.doc_key for row in rows}
+        return smoothed(alone, section, document, self._options)
+
+    def title_shares(self, rows: Iterable[FoundRow]) -> dict[int, float]:
+        """Return the share of the question's terms in title and headings of each row, [0, 1]."""
+        own = self._question.own
+        return {row.rid: len(row.title & own.keys()) / max(len(own), 1) for row in rows}
 
     def evidence(self, rows: Sequence[FoundRow]) -> StoreEvidence:
         """Return the evidence of the best of some rows."""
         score, share = max((self._score(row) for row in rows), default=(0.0, 0.0))
-        best = covered(score, share) * (1.0 + self._options.sibling_weight)
+        best = covered(score, share) * whole(self._options)
         return StoreEvidence(best, trust(score, self._chunks, share) if rows else 0.0)
 
     def _score(self, row: FoundRow) -> tuple[float, float]:
@@ -308,7 +336,7 @@ class Scorer:
         standing = self._standing_for
         credits = dict.fromkeys(chain.from_iterable([standing[name] for name in held if name in standing]), 1.0)
         for name in in_head:
-            credit = 1.0 if any(map(str.isdigit, name)) else _HEADED
+            credit = 1.0 if any(map(str.isdigit, name)) else HEADED
             for term in standing[name]:
                 credits[term] = max(credits.get(term, 0.0), credit)
         return fsum([credit * self._information[term] for term, credit in credits.items()])

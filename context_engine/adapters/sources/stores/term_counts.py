@@ -10,7 +10,7 @@ class ClassCounts:
     """The changes of one class.
 
     Attributes:
-        texts, heads: how many more of each hold a term; fewer if negative.
+        texts, heads: how many more of each hold a term; fewer if negative. A word as written counts as another term.
         number, words: how many more texts there are, and terms in them.
     """
 
@@ -31,10 +31,10 @@ class TermCounts:
     def __init__(self) -> None:
         self._of: dict[int, ClassCounts] = {}
 
-    def add(self, key: int, body: Sequence[str], head: Iterable[str], sign: int) -> None:
-        """Count a text; with sign -1, discount it."""
+    def add(self, key: int, body: Sequence[str], head: Iterable[str], sign: int, written: Iterable[str] = ()) -> None:
+        """Count a text, and its words as they are written; with sign -1, discount it."""
         counts = self._of.setdefault(key, ClassCounts())
-        for term in frozenset(body):
+        for term in frozenset((*body, *written)):
             counts.texts[term] += sign
         for term in head:
             counts.heads[term] += sign

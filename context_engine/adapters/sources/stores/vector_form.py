@@ -14,7 +14,7 @@ from math import isfinite, sqrt
 from typing import Final, Literal
 
 from context_engine.core.protocols import Embedder, QueryBatchEmbedder
-from context_engine.errors import EmbedderError
+from context_engine.errors import EmbedderError, StoreVersionMismatch
 
 VectorForm = Literal["float32", "int8"]
 _HIGHEST: Final = 127
@@ -36,6 +36,18 @@ def encoded(vector: Sequence[float], form: VectorForm) -> bytes:
         return bytes(len(numbers))
     top = max(map(abs, numbers)) or 1.0
     return array("b", [round(_HIGHEST * number / top) for number in numbers]).tobytes()
+
+
+def decoded(blob: bytes, dimension: int, form: VectorForm) -> list[array[float]]:
+    """Return the vectors of one row as 32-bit floats; those stored in bytes have unit length.
+
+    >>> decoded(encoded([0.6, 0.0, -0.8], "int8"), 3, "int8") == decoded(encoded([3.0, 0.0, -4.0], "int8"), 3, "int8")
+    True
+    """
+    starts = range(0, len(blob), bytes_of(dimension, form))
+    if form == "float32":
+        return [array("f", blob[start : start + 4 * dimension]) for start in starts]
+    return [array("f", first_numbers(array("b", blob[start : start + dimension]), dimension)) for start in starts]
 
 
 def first_numbers(vector: Sequence[float], count: int) -> list[float]:
@@ -144,3 +156,15 @@ def numbers_kept(stored: str, wanted: str, dimension: int) -> int | None:
     of_held = _NAME.fullmatch(stored)
     model = of_held[1] if of_held else stored
     return int(cut[2]) if cut and cut[1] == model and int(cut[2]) <= dimension else None
+
+
+def other_vectors(stored: tuple[str, int], copied: tuple[str, int]) -> StoreVersionMismatch:
+    """Return the error for vectors that do not compare with those of the store that they are copied to.
+
+    Args:
+        stored, copied: model and dimension of each.
+    """
+    return StoreVersionMismatch(
+        f"its vectors have {stored[1]} numbers of {stored[0]!r}, those to copy have {copied[1]} of {copied[0]!r}: they "
+        "do not compare. Copy to an empty store, or ingest with the other embedder"
+    )

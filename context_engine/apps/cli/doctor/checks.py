@@ -13,7 +13,7 @@ from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import utc_text
 from context_engine.core.text import counted
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, JobsUnavailable
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
@@ -79,6 +79,42 @@ def _ledger_state(state: LedgerState) -> str:
         return f"{records}, no checkpoint"
     written = utc_text(datetime.fromtimestamp(int(state.checkpoint.written), UTC))
     return f"{records}, last checkpoint at record {state.checkpoint.size} ({written})"
+
+
+class JobsReport(NamedTuple):
+    """Where jobs are kept.
+
+    Attributes:
+        connection: of the database; None: the data folder.
+        problem: why they cannot be kept there; None if they can.
+    """
+
+    connection: str | None
+    problem: str | None = None
+
+
+def jobs_report(context: CliContext) -> JobsReport:
+    """Return where jobs are kept, and try the database."""
+    from context_engine.wiring.jobs import job_database
+
+    connection = context.setup.resolver.base().values.jobs_connection
+    try:
+        database = job_database(context.setup)
+        if database is not None:
+            from context_engine.jobs.postgres_store import PostgresJobs
+
+            PostgresJobs(database).check()
+    except (ConfigError, JobsUnavailable) as error:
+        return JobsReport(connection, str(error))
+    return JobsReport(connection)
+
+
+def jobs_lines(report: JobsReport) -> Iterator[Text]:
+    """Yield the line that `doctor` prints about jobs; none if they are kept in the data folder."""
+    if report.problem is not None:
+        yield Text(f"✗ no job can be kept: {clean(report.problem)}", "red")
+    elif report.connection is not None:
+        yield Text(f"jobs are kept in the database of connection {clean(report.connection)}", "dim")
 
 
 class ServiceReport(NamedTuple):

@@ -14,6 +14,8 @@ from context_engine.apps.cli.context import CliContext, ConfigLocation, open_con
 from context_engine.apps.cli.doctor.checks import (
     adapter_text,
     audit_lines,
+    jobs_lines,
+    jobs_report,
     privacy_lines,
     service_lines,
     service_report,
@@ -42,7 +44,8 @@ Examples:
 
 \b
 Exit codes: 0 all checks passed; 2 usage or configuration; 1 a source cannot be searched, a model does not work,
-masking or the audit ledger is set up but does not work, or a token keeps the service from starting.
+masking, the audit ledger or the database of jobs is set up but does not work, or a token keeps the service from
+starting.
 With --external: 0 if Dify would accept the endpoint and find chunks, else 1.
 """
 
@@ -68,8 +71,8 @@ def doctor(
 ) -> int:
     """Check that every source can be searched and matches its manifest.
 
-    Also tests the embedder, the rerankers and the chat model once, and reports masking, the audit ledger, and which
-    tokens the HTTP service accepts. The keys of an identity provider are fetched.
+    Also tests the embedder, the rerankers, the chat model and the database of jobs once, and reports masking, the audit
+    ledger, and which tokens the HTTP service accepts. The keys of an identity provider are fetched.
 
     With --external: send an External Knowledge API, such as the plugin's endpoint, the requests that Dify sends on
     registration and on a search, and report what Dify would make of the answers. The URL is the one registered in
@@ -99,12 +102,13 @@ def doctor(
     with busy("Trying the models …", quiet=True):
         models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope = scopes_in_force(setup, context.data_dir, domain)
-    adapters, model_id = stored_adapters(setup, context.data_dir, domain)
-    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, model_id, domain)]
+    adapters, stored_models = stored_adapters(setup, context.data_dir, domain)
+    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, stored_models, domain)]
     access, privacy = access_notices(setup), privacy_report(setup.masking(), setup.mask)
     audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
+    jobs = jobs_report(context)
     ok = all(report.ok for report in reports) and all(model.ok for model in models)
-    ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
+    ok = ok and privacy.problem is None and audit.problem is None and service.problem is None and jobs.problem is None
     if as_json:
         published = {
             "ok": ok,
@@ -119,6 +123,7 @@ def doctor(
             "privacy": privacy.to_dict(),
             "audit": audit.to_dict(),
             "service": service.to_dict(),
+            "jobs": jobs._asdict(),
         }
         print_json(published)
     else:
@@ -130,6 +135,7 @@ def doctor(
             *adapter_text(context, adapters),
             *privacy_lines(privacy),
             *audit_lines(audit),
+            *jobs_lines(jobs),
             *service_lines(service),
         ):
             print_line(line)

@@ -12,6 +12,7 @@ kb = LazyGroup(
         "adopt": ("kb.upkeep:adopt", "Take over the base of a configuration that was moved here."),
         "calibrate": ("kb.upkeep:calibrate", "Calibrate the scope threshold of every domain."),
         "conflicts": ("kb.conflicts:conflicts", "List documents of a domain that contradict each other."),
+        "copy": ("kb.copy:copy", "Copy documents and vectors to another adapter's store."),
         "gaps": ("kb.gaps:gaps", "Show what is asked and not answered, and what is never shown."),
         "glossary": ("kb.glossary:glossary", "Print a draft glossary of the acronyms in the documents."),
         "rebuild": ("kb.upkeep:rebuild", "Rebuild the index and outdated vectors."),

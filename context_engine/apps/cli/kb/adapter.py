@@ -1,8 +1,9 @@
-"""`kb adapter`: list the adapters of a base and choose the one that searches use."""
+"""`kb adapter`: list the adapters of a store and choose the one that searches use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from context_engine.apps.cli.context import CliContext, ConfigLocation, open_con
 from context_engine.apps.cli.kb.base import opened_base, print_calibrations
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
+from context_engine.core.protocols import Calibratable, LearntAdapters
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def adapter() -> None:
-    """List the adapters that a base has learnt for a domain, and switch between them.
+    """List the adapters that a base or store has learnt for a domain, and switch between them.
 
     'context-engine eval tune --adapter' learns one from judged questions. Stored vectors are never rewritten: an
     adapter is put in force or out of force at once, and all later searches use the change.
@@ -37,9 +39,10 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 
     An adapter is in force for callers who may read the partitions it was learnt from ('kb stats' lists them).
     """
-    name = _context(location, domain).domain
-    with opened_base(location) as base:
-        adapters = base.adapters(name)
+    context = _context(location, domain)
+    name = context.domain
+    with _opened(location, context) as store:
+        adapters = store.adapters(name)
     if as_json:
         print_json({"domain": name, "adapters": [stored._asdict() for stored in adapters]})
     elif not adapters:
@@ -55,15 +58,19 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
     """Calibrate the scope threshold under an adapter, then put the adapter in force."""
     from context_engine.evaluation.learning.taught_base import judged_questions
+    from context_engine.wiring.examine import taught_source
     from context_engine.wiring.scope import use_adapter
 
     context = _context(location, domain)
     setup, name = context.setup, context.domain
     judged = judged_questions(setup).get(name, ())
-    with opened_base(location, embedder=True) as base:
-        base.switchable_adapters(name, adapter_id)  # refuses a wrong id before the slow calibration
+    spec = setup.registry.domain(name)
+    with _opened(location, context, embedder=True) as store:
+        store.switchable_adapters(name, adapter_id)  # refuses a wrong id before the slow calibration
         with busy("Calibrating …"):
-            calibration = use_adapter(setup, base, setup.registry.domain(name), adapter_id, judged=judged)
+            calibration = use_adapter(
+                setup, store, spec, adapter_id, judged=judged, adapter=taught_source(spec).adapter
+            )
     print_calibrations([calibration])
     _print_in_force(name, adapter_id)
 
@@ -73,10 +80,10 @@ def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
 @with_location
 def off(location: ConfigLocation, domain: str | None) -> None:
     """Put every adapter of a domain out of force: searches compare the model's own vectors again."""
-    name = _context(location, domain).domain
-    with opened_base(location) as base:
-        base.use_adapter(name, None)
-    _print_in_force(name, None)
+    context = _context(location, domain)
+    with _opened(location, context) as store:
+        store.use_adapter(context.domain, None)
+    _print_in_force(context.domain, None)
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter undo --domain NPA")
@@ -85,19 +92,23 @@ def off(location: ConfigLocation, domain: str | None) -> None:
 def undo(location: ConfigLocation, domain: str | None) -> None:
     """Revert the last 'use', 'off' or 'undo' of a domain."""
     from context_engine.evaluation.learning.taught_base import judged_questions
+    from context_engine.wiring.examine import taught_source
     from context_engine.wiring.scope import calibrate_domain
 
     context = _context(location, domain)
     setup, name = context.setup, context.domain
     judged = judged_questions(setup).get(name, ())
-    with opened_base(location, embedder=True) as base:
-        if not base.undo_adapter(name):
+    spec, calibrations = setup.registry.domain(name), []
+    with _opened(location, context, embedder=True) as store:
+        if not store.undo_adapter(name):
             outcome("nothing to undo", f"no adapter of {name} was ever in force")
             return
-        with busy("Calibrating …"):
-            calibration = calibrate_domain(setup, base, setup.registry.domain(name), judged=judged)
-        used = [stored.adapter_id for stored in base.adapters(name) if stored.in_force]
-    print_calibrations([calibration])
+        if isinstance(store, Calibratable):
+            with busy("Calibrating …"):
+                adapter_name = taught_source(spec).adapter
+                calibrations = [calibrate_domain(setup, store, spec, judged=judged, adapter=adapter_name)]
+        used = [stored.adapter_id for stored in store.adapters(name) if stored.in_force]
+    print_calibrations(calibrations)
     _print_in_force(name, ", ".join(used) or None)
 
 
@@ -113,6 +124,29 @@ def adapter_lines(adapters: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]
 
 def _context(location: ConfigLocation, domain: str | None) -> CliContext:
     return open_context(location, domain=domain, one_domain=True, build_demo=False, operator=True)
+
+
+@contextmanager
+def _opened(location: ConfigLocation, context: CliContext, *, embedder: bool = False) -> Iterator[LearntAdapters]:
+    """Yield the store that learns for a domain: the embedded base, else the store of the domain's first source.
+
+    Args:
+        embedder: also open the configured embedder.
+    """
+    from context_engine.wiring.build import source_opener
+    from context_engine.wiring.embedded_base import EMBEDDED
+    from context_engine.wiring.examine import opened_store, taught_source
+
+    spec = context.setup.registry.domain(context.domain)
+    first = taught_source(spec)
+    if first.adapter == EMBEDDED:
+        with opened_base(location, embedder=embedder) as base:
+            yield base
+        return
+    model = context.setup.models(context.data_dir).embedder if embedder else lambda: None
+    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=model)
+    with opened_store(opener, spec, first, LearntAdapters) as store:
+        yield store
 
 
 def _print_in_force(domain: str, adapter_id: str | None) -> None:

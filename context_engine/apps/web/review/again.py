@@ -18,7 +18,15 @@ from context_engine.audit.review.replay import ChangedScorer, Replay, replay
 from context_engine.audit.review.shown import ShownAnswer, recorded_answer
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
 from context_engine.core.models import EffectiveSettings, Principal, SearchResult
-from context_engine.errors import ConfigError, InvalidRequest, MaskingError, RecordNotFound, StoreError, UnknownDomain
+from context_engine.errors import (
+    ConfigError,
+    InvalidRequest,
+    MaskingError,
+    RecordNotFound,
+    SourceError,
+    StoreError,
+    UnknownDomain,
+)
 from context_engine.jobs.trace import changed_decision
 from context_engine.wiring.in_force import changed_scorer, counter_of_name, settings_in_force
 
@@ -61,7 +69,7 @@ class Now:
         """Return how the scorer of vectors has changed; None if it has not, or if that is unknown."""
         try:
             return changed_scorer(self.setup, self.setup.data_dir(self.data_dir), result)
-        except StoreError as error:
+        except (SourceError, StoreError) as error:
             self.tell(f"The adapter in force could not be compared: {error}")
         except _UNRESOLVED:  # already told for the settings
             pass

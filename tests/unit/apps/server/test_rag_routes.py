@@ -125,7 +125,13 @@ def query_as(client: TestClient, name: str, **fields: Any) -> Any:
 
 def test_the_domains_are_those_that_the_caller_may_search(serve: Serve):
     client = serve(BOTH, domain_fields={"NPA": {"title": "New products", "description": "What is approved."}})
-    rules = {"source_id": "rules", "title": "Rules", "authority_tier": 2, "source_type": "bank_sop"}
+    rules = {
+        "source_id": "rules",
+        "namespace": "rules",
+        "title": "Rules",
+        "authority_tier": 2,
+        "source_type": "bank_sop",
+    }
     told = client.get("/api/v1/rag/domains").json()
     assert told["domains"] == [
         {

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
-from context_engine.adapters.sources.local.adapter_store import Origin
+from context_engine.adapters.sources.stores.adapter_rows import Origin
 from context_engine.core.models import Chunk, HeldVectors
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.learning.own_start import OwnStart, _asides, learn_own

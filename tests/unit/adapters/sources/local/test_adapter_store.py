@@ -16,16 +16,18 @@ import pytest
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
-from context_engine.adapters.sources.local import (  # noqa: E402
-    LocalBase,
-    SearchOptions,
-    adapter_store,
-    adapter_switches,
+from context_engine.adapters.sources.local import LocalBase, SearchOptions, adapter_keeping  # noqa: E402
+from context_engine.adapters.sources.local.partitions import (  # noqa: E402
+    adapter_rows,
+    forget_derived,
+    forget_empty,
+    partitions,
 )
-from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
-from context_engine.adapters.sources.local.partitions import forget_derived, forget_empty, partitions  # noqa: E402
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
 from context_engine.adapters.sources.local.writer import BaseWriter  # noqa: E402
+from context_engine.adapters.sources.stores import adapter_keeping as keeping  # noqa: E402
+from context_engine.adapters.sources.stores import adapter_rows as stored_rows  # noqa: E402
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin  # noqa: E402
 from context_engine.adapters.sources.stores.places import SourcePlace  # noqa: E402
 from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402
@@ -35,7 +37,6 @@ from context_engine.core.models import (  # noqa: E402
     NoticeCode,
     ScoreKind,
     SourceAnswer,
-    StoredAdapter,
     adapter_name,
 )
 from context_engine.errors import ConfigError, StoreError, StoreVersionMismatch  # noqa: E402
@@ -83,9 +84,9 @@ def house(folder: Path) -> Iterator[LocalBase]:
 
 def keep(base: LocalBase, seed: int, *partitions: int, use: bool = True, domain: str = "HOUSE") -> str:
     """Keep an adapter learnt from some partitions; return its id."""
-    index_number = base.held_vectors([]).origin.index_number
+    state = base.held_vectors([]).origin.state
     evidence = {"questions": 200, "measure": "nDCG@10"}
-    kept = base.keep_adapter(domain, adapter(seed), evidence, Origin(index_number, partitions))
+    kept = base.keep_adapter(domain, adapter(seed), evidence, Origin(state, partitions))
     if use:
         base.use_adapter(domain, kept.adapter_id)
     return kept.adapter_id
@@ -117,7 +118,7 @@ def forged(
         "INSERT INTO adapters(domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
     )
-    written(base, statement, *row, maps, adapter_store._digest(*row, maps))
+    written(base, statement, *row, maps, stored_rows._digest(*row, maps))
     written(
         base,
         "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES ('HOUSE', ?, ?, '2026')",
@@ -194,15 +195,17 @@ class TestSwitching:
     def test_what_is_kept_is_told_though_another_process_forgets_it_at_once(
         self, house: LocalBase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        kept = adapter_store.keep
+        writing = LocalBase._writing_adapters
         with LocalBase(house.path) as other:
 
-            def kept_and_forgotten(*args: Any, **options: Any) -> StoredAdapter:
-                found = kept(*args, **options)
-                other.forget_adapters("HOUSE", [found.adapter_id])
-                return found
+            @contextmanager
+            def written_and_forgotten(base: LocalBase, *args: Any) -> Iterator[AdapterRows]:
+                with writing(base, *args) as rows:
+                    yield rows
+                if base is house:
+                    other.forget_adapters("HOUSE", [adapter(1).adapter_id])
 
-            monkeypatch.setattr(adapter_store, "keep", kept_and_forgotten)
+            monkeypatch.setattr(LocalBase, "_writing_adapters", written_and_forgotten)
             origin, one = house.held_vectors([]).origin, adapter(1)
             found = house.keep_adapter("HOUSE", one, {"questions": 9}, origin)
         assert (found.adapter_id, found.evidence, found.learnt_from) == (one.adapter_id, {"questions": 9}, origin[1])
@@ -224,7 +227,7 @@ class TestSwitching:
         name = keep(house, 1, OPEN, use=False)
         with house._viewer.view() as view:
             house.use_adapter("HOUSE", name)
-            found = house._adapters.chosen(view.connection, "HOUSE", "auto", view.partitions)
+            found = house._adapters.chosen(adapter_rows(view.connection), "HOUSE", "auto", view.partitions)
         assert found.adapter is None and scorer(house) == f"{MODEL}+{name}"
 
     @pytest.mark.parametrize("name", ["0123456789ab", ""])
@@ -309,14 +312,14 @@ class TestWhoMayRead:
 
     def test_vectors_to_learn_from_are_those_that_may_be_read(self, house: LocalBase) -> None:
         both = house.held_vectors(["sop", "board"])
-        assert (len(both.chunks), both.origin.partitions, both.parts.shape) == (15, (OPEN, SECRET), (15, 16))
+        assert (len(both.chunks), both.origin.classes, both.parts.shape) == (15, (OPEN, SECRET), (15, 16))
         assert both.source_ids == ["sop"] * 10 + ["board"] * 5
         assert (both.document_ids[0], both.contents[0]) == ("open-0", "Rule 0: the limit of desk 0.")
         assert both.lengths.tolist() == [1] * 15 and len(set(both.chunk_ids)) == 15
         expected = FakeEmbedder(16).embed_documents([both.contents[12]])[0]
         assert both.parts[12] == pytest.approx(expected, abs=1e-6)
         mine = house.held_vectors(["sop", "board", "none"], access=NOBODY)
-        assert (mine.source_ids, mine.origin.partitions) == (["sop"] * 10, (OPEN,))
+        assert (mine.source_ids, mine.origin.classes) == (["sop"] * 10, (OPEN,))
         assert len(house.held_vectors(["none"]).parts) == 0
 
     def test_without_an_embedder_there_is_nothing_to_learn_from(self, house: LocalBase) -> None:
@@ -471,7 +474,7 @@ def test_a_crash_between_keeping_and_switching_leaves_the_former_in_force(
         yield
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(adapter_store.schema, "transaction", killed)
+    monkeypatch.setattr(adapter_keeping.schema, "transaction", killed)
     with pytest.raises(KeyboardInterrupt):
         house.use_adapter("HOUSE", second)
     assert scorer(house) == f"{MODEL}+{first}"
@@ -480,12 +483,12 @@ def test_a_crash_between_keeping_and_switching_leaves_the_former_in_force(
 def test_maps_are_read_once_and_the_last_few_are_kept(house: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maps of 16 by 16 numbers of 4 bytes are 1,024 bytes each, two an adapter: 4,096 bytes hold two of them."""
     names = [keep(house, seed, OPEN, use=False) for seed in (1, 2, 3)]
-    monkeypatch.setattr(adapter_switches, "_MOST_BYTES", 4 * 1024)
-    reader = adapter_switches.AdapterReader()
+    monkeypatch.setattr(keeping, "_MOST_BYTES", 4 * 1024)
+    reader = keeping.AdapterReader()
     with closing(sqlite3.connect(house.path / DATABASE)) as connection:
 
         def read(name: str) -> DomainAdapter:
-            found = reader.chosen(connection, "HOUSE", name, [OPEN]).adapter
+            found = reader.chosen(adapter_rows(connection), "HOUSE", name, [OPEN]).adapter
             assert found is not None and found.adapter_id == name
             return found
 
@@ -495,7 +498,7 @@ def test_maps_are_read_once_and_the_last_few_are_kept(house: LocalBase, monkeypa
         third = read(names[2])
         assert read(names[0]) is first and read(names[2]) is third
         assert read(names[1]) is not second
-        monkeypatch.setattr(adapter_switches, "_MOST_BYTES", 1)
+        monkeypatch.setattr(keeping, "_MOST_BYTES", 1)
         alone = read(names[0]), read(names[1])  # one is always kept
         assert read(names[1]) is alone[1]
 

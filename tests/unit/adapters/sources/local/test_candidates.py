@@ -20,7 +20,7 @@ from context_engine.adapters.sources.local.candidates import (
     _ScopeRows,
     _smoothed,
     _together,
-    _whole,
+    whole,
 )
 from context_engine.adapters.sources.local.queries import TextQuery, rows, text_query
 from context_engine.adapters.sources.local.view import RowChunk
@@ -60,8 +60,8 @@ def test_without_weights_scores_stay_and_a_score_of_zero_is_one() -> None:
 
 def test_the_whole_of_a_score_is_one_and_its_weights_with_two_neighbours() -> None:
     options = SearchOptions(section_weight=0.5, sibling_weight=0.25, neighbour_weight=0.125)
-    assert _whole(options) == 1.0 + 0.5 + 0.25 + 2 * 0.125
-    assert _whole(PLAIN) == 1.0
+    assert whole(options) == 1.0 + 0.5 + 0.25 + 2 * 0.125
+    assert whole(PLAIN) == 1.0
 
 
 @pytest.mark.parametrize(("title", "definition", "expected"), [(0.0, 0.0, False), (0.1, 0.0, True), (0.0, 0.1, True)])

@@ -12,14 +12,13 @@ from context_engine.adapters.sources.local import (
     LocalBase,
     LocalSource,
     SearchOptions,
-    adapter_store,
-    adapter_switches,
     candidates,
     evidence,
     search,
 )
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.writer import BaseWriter
+from context_engine.adapters.sources.stores import adapter_rows
 from context_engine.adapters.sources.stores.places import places
 from context_engine.core.models import AccessScope
 from context_engine.testing import AccessContract, FakeEmbedder, FixedClock
@@ -87,8 +86,7 @@ class TestByAdapters(_LocalContract):
 def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path):
     """An adapter learnt from hidden documents too, used by everybody."""
     pytest.importorskip("numpy", reason="the extra 'vectors'")
-    leaky = adapter_switches._IN_FORCE.replace(adapter_store.READABLE, "1")
-    monkeypatch.setattr(adapter_switches, "_IN_FORCE", leaky)
+    monkeypatch.setattr(adapter_rows._Row, "is_readable", lambda _row, _keys: True)
     contract = TestByAdapters()
     contract.folder, contract.embedder, contract.learnt = tmp_path / "base", FakeEmbedder(16), 0
     with pytest.raises(AssertionError, match="hidden documents show in"):

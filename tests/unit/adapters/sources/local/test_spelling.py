@@ -138,21 +138,6 @@ def test_capitals_of_a_question_are_no_slip(base: LocalBase) -> None:
     assert unknown(base, "Minimun Pasword PSWRD") == {"Minimun": "minimum", "Pasword": "password"}
 
 
-@pytest.mark.parametrize(
-    ("texts", "held"),
-    [
-        ("the limit.", True),
-        ("limit", True),
-        ("unlimited, limited, a limit", True),  # the third place is a word by itself
-        ("limited", False),
-        ("unlimit", False),
-        ("", False),
-    ],
-)
-def test_a_word_stands_in_a_text_where_neither_side_goes_on(texts: str, held: bool) -> None:
-    assert searching._is_in(texts, "limit") is held
-
-
 def test_near_words_are_kept_while_there_is_room(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert unknown(base, "minimun pasword") == {"minimun": "minimum", "pasword": "password"}
     with base._viewer.view() as view:

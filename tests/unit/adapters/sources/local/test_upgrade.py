@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.adapter_store import writing
+from context_engine.adapters.sources.local.adapter_keeping import writing
 from context_engine.adapters.sources.local.schema import DATABASE, SCHEMA_VERSION
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import AccessScope, NoticeCode
@@ -60,7 +60,7 @@ def test_a_writer_upgrades_it_and_keeps_all_that_was_there(older: Path) -> None:
         assert [chunk.chunk_id for chunk in base.search("hotel", source_id="sop", top_k=1)] == ["b1"]
         assert base.calibration("HOUSE", access=AccessScope()) == found.calibrations[2].calibration
         assert found.calibrations[2].calibration.threshold == 0.25
-        assert base.held_vectors(["sop", "board"]).origin.partitions == (1, 2)
+        assert base.held_vectors(["sop", "board"]).origin.classes == (1, 2)
 
 
 @pytest.fixture

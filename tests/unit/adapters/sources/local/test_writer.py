@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.index_sync import IndexSync, PartitionIndex
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, Condition, FilterOp
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
+from context_engine.settings import sqlite_copy
 
 
 def chunk(chunk_id: str, content: str = "limit text", **fields: Any) -> Chunk:
@@ -95,6 +97,40 @@ class TestDocuments:
         with base.writer() as writer:
             assert writer.put("sop", "d", "", "h", [])
         assert (base.stats().documents, base.stats().chunks) == (1, 0) and base.verify().ok
+
+
+class TestScrub:
+    def test_what_was_deleted_is_in_no_file(self, base: LocalBase, find: Callable[..., list[str]]) -> None:
+        with base.writer() as writer:
+            writer.put("sop", "d", "", "h", [chunk("c", "limit of Zanzibarite", metadata={"owner": "Zanzibarite"})])
+            writer.put("sop", "e", "", "h", [chunk("k", "limit of the desk", metadata={"owner": "desk"})])
+        with base.writer() as writer:
+            writer.delete("sop", "d", "")
+            assert writer.scrub() == ""
+            writer.put("sop", "f", "", "h", [chunk("n", "limit of anybody", metadata={"owner": "desk"})])
+        files = [path for path in base.path.rglob("*") if path.is_file()]
+        assert [path.name for path in files if b"zanzibarite" in path.read_bytes().lower()] == []
+        assert set(find("limit")) == {"k", "n"} and base.verify().ok
+        owned = base.search("limit", source_id="sop", top_k=9, filters=Condition("owner", FilterOp.EQ, "desk"))
+        assert {match.chunk_id for match in owned} == {"k", "n"}
+
+    def test_a_reader_of_an_older_state_makes_it_incomplete(
+        self, base: LocalBase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sqlite_copy, "_LONGEST_S", 0.0)
+        with base.writer() as writer:
+            writer.put("sop", "d", "", "h", [chunk("c")])
+        with (
+            closing(sqlite3.connect(base.path / "base.sqlite3", isolation_level=None)) as reader,
+            base.writer() as writer,
+        ):
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM chunks").fetchone()
+            writer.delete("sop", "d", "")
+            with pytest.raises(StoreError, match=r"another process still reads .* run the same command again"):
+                writer.scrub()
+            reader.execute("ROLLBACK")
+            assert writer.scrub() == ""
 
 
 class TestChunkIds:

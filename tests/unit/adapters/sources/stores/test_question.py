@@ -17,6 +17,7 @@ from context_engine.adapters.sources.stores.question import (
     ScoredCollection,
     Scorer,
     StoredTerms,
+    code_words,
     kept,
     look_ups,
     question_of,
@@ -116,3 +117,33 @@ def test_stored_terms_are_cut() -> None:
 def test_a_score_is_never_negative_and_holds_only_what_is_held(body: list[str]) -> None:
     score = scorer("approval limit").scores([row(1, " ".join(body))])[1]
     assert score > 0.0 if {"limit", "approv"} & {*body} else score == 0.0
+
+
+def test_a_question_of_codes_and_few_words_has_codes() -> None:
+    assert code_words({"notic": 1.0, "637": 1.0}) == ["637"]
+    assert code_words({"notic": 1.0, "637(4)": 1.0, "637": 0.5}) == ["637(4)"]  # a piece of a code is none
+    assert code_words({"a": 1.0, "b": 1.0, "c": 1.0, "637": 1.0}) == ["637"]
+    assert code_words({"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0, "637": 1.0}) == []
+    assert code_words({"notic": 1.0}) == []
+
+
+def test_a_row_holds_words_of_its_text_and_its_head() -> None:
+    assert row(1, "larg exposur", head="637").holds(["637", "larg"])
+    assert not row(1, "larg exposur", head="637").holds(["637", "small"])
+
+
+def test_the_share_of_a_title_is_that_of_the_question() -> None:
+    titled = row(1, "five", head="limit desk")._replace(title=frozenset({"limit", "desk"}))
+    assert scorer("approval limit").title_shares([titled, row(2, "limit")]) == {1: 1 / 2, 2: 0.0}
+
+
+def test_neighbours_of_one_document_add_to_each_other() -> None:
+    options = SearchOptions(pairs_weight=0.0, head_weight=0.0, sibling_weight=0.0, neighbour_weight=0.5)
+    alone = scorer("limit").scores([row(1, "limit of five")])[1]
+    beside = row(2, "of five desks")
+    assert scorer("limit", options).scores([row(1, "limit of five"), beside]) == {
+        1: pytest.approx(alone),
+        2: pytest.approx(0.5 * alone),
+    }
+    other = beside._replace(doc_key=9)
+    assert scorer("limit", options).scores([row(1, "limit of five"), other])[2] == 0.0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import floats, lists
 
 from context_engine.adapters.sources.stores.vector_form import (
     FirstNumbers,
     bytes_of,
+    decoded,
     encoded,
     first_numbers,
     numbers_kept,
@@ -146,3 +150,13 @@ def test_vectors_of_a_row_are_reformed_one_by_one() -> None:
     found = array("f", reformed(floats, 3, 2, "float32")).tolist()
     assert found == pytest.approx([1.0, 0.0, 0.0, 1.0])
     assert reformed(floats, 3, 3, "float32") == floats
+
+
+@given(lists(lists(floats(-1, 1, width=16), min_size=3, max_size=3), min_size=1, max_size=3))
+def test_vectors_in_bytes_are_the_same_bytes_after_a_store_of_half_precision(vectors: list[list[float]]) -> None:
+    assert decoded(b"".join(encoded(vector, "float32") for vector in vectors), 3, "float32") == [
+        array("f", vector) for vector in vectors
+    ]
+    blob = b"".join(encoded(vector, "int8") for vector in vectors)
+    halves = [struct.unpack("3e", struct.pack("3e", *vector)) for vector in decoded(blob, 3, "int8")]
+    assert b"".join(encoded(vector, "int8") for vector in halves) == blob

@@ -1,0 +1,156 @@
+"""Copies of a store in other schemas of its database, for trials of changes that must not reach the store.
+
+A data folder with the file `postgres-copies.json` is a trial's: sources and sinks opened with it use the copies that
+the file names, and nothing else, also when the copies are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from psycopg import sql
+
+from context_engine.adapters.sources.postgres.connection import (
+    INGEST,
+    Address,
+    Servers,
+    Session,
+    failures,
+    one_row,
+)
+from context_engine.adapters.sources.postgres.schema import SCHEMA_VERSION, add_partition, migrate, read_state
+from context_engine.adapters.sources.postgres.vectors import index_vectors, make_vectors
+from context_engine.errors import ConfigError, SourceError, StoreError
+
+_FILE: Final = "postgres-copies.json"
+_MARK: Final = "_copy_"
+_MOST_NAME: Final = 40
+"""Characters of the schema's name in that of a copy; a name in PostgreSQL has 63 at most."""
+_TABLES: Final = (
+    "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p')"
+    " AND NOT relispartition ORDER BY oid"
+)
+"""The oldest first: a table refers to older ones only."""
+_NUMBERED: Final = (
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s AND is_identity = 'YES'"
+)
+
+
+def address_in(data_dir: Path, address: Address) -> Address:
+    """Return where a store is for those who work in a data folder: where the folder says, if it is a trial's.
+
+    Raises:
+        ConfigError: the folder is a trial's, without a copy of this store.
+    """
+    if not _file(data_dir).is_file():
+        return address
+    copies = _copies(data_dir)
+    if _key(address) not in copies:
+        raise ConfigError(
+            f"a trial is about one store, and this copy has none of schema {address.schema!r} of connection "
+            f"{address.connection!r}: give the sources one schema, or leave those of the other out of the configuration"
+        )
+    return Address(address.connection, copies[_key(address)], "primary")
+
+
+def copy_store(servers: Servers, data_dir: Path) -> None:
+    """Copy a snapshot of a store with its indexes into a new schema, for those who work in a data folder.
+
+    Raises:
+        StoreError: there is nothing to copy, its tables are of another version, or the server failed.
+    """
+    address, copies = servers.address, _copies(data_dir)
+    target = f"{address.schema[:_MOST_NAME]}{_MARK}{secrets.token_hex(6)}"
+    try:
+        with failures(), closing(servers.session(write=True)) as session:
+            session.execute("SET statement_timeout = 0")
+            with session.transaction():
+                session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                _copy(session, address.schema, target)
+    except SourceError as error:
+        raise StoreError(f"schema {address.schema!r} cannot be copied: {error}") from error
+    _file(data_dir).write_text(json.dumps({**copies, _key(address): target}), "utf-8")
+
+
+def drop_copy(servers: Servers, data_dir: Path) -> None:
+    """Remove a store's copy for a data folder; nothing happens if there is none.
+
+    Raises:
+        SourceError: the server failed.
+    """
+    copies = _copies(data_dir)
+    target = copies.pop(_key(servers.address), None)
+    if target is None or _MARK not in target:
+        return
+    with failures(), closing(servers.session(write=True)) as session:
+        session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(target)))
+    _file(data_dir).write_text(json.dumps(copies), "utf-8")
+
+
+def copies_of(session: Session) -> list[str]:
+    """Return the schemas that are copies of a session's store."""
+    (schema,) = one_row(session, "SELECT current_schema()")
+    pattern = f"^{schema[:_MOST_NAME]}{_MARK}[0-9a-f]{{12}}$"
+    rows = session.execute("SELECT nspname FROM pg_namespace WHERE nspname ~ %s ORDER BY nspname", (pattern,))
+    return [name for (name,) in rows]
+
+
+def rebuild_indexes(servers: Servers) -> None:
+    """Build every index of a store anew.
+
+    Raises:
+        SourceError: the server failed.
+    """
+    with failures(), closing(servers.session(write=True)) as session:
+        session.execute("SET statement_timeout = 0")
+        session.execute(sql.SQL("REINDEX SCHEMA {}").format(sql.Identifier(servers.address.schema)))
+
+
+def _copy(session: Session, schema: str, target: str) -> None:
+    """Make the tables of a store in another schema, and fill them."""
+    state = read_state(session)
+    version, vector_type = one_row(session, "SELECT version, vector_type FROM state")
+    if version != SCHEMA_VERSION:
+        raise StoreError(f"its tables are of version {version}: '{INGEST}' brings them up to date")
+    session.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(target)))
+    migrate(session, target)
+    if vector_type is not None:
+        make_vectors(session, vector_type, state.dimension)
+    for key in (held.key for held in state.classes):
+        for table in ("words", *(["vectors"] if vector_type else [])):
+            add_partition(session, table, key)
+    session.execute("DELETE FROM state")
+    copy = sql.SQL("INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {of}")
+    for (table,) in session.execute(_TABLES, (target,)).fetchall():
+        session.execute(copy.format(table=sql.Identifier(table), of=sql.Identifier(schema, table)))
+    for table, column in session.execute(_NUMBERED, (target,)).fetchall():
+        _go_on(session, schema, target, table, column)
+    index_vectors(session)
+    session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
+
+
+def _go_on(session: Session, schema: str, target: str, table: str, column: str) -> None:
+    """Let the numbers of a copied column go on where those of the original do."""
+    names: list[Any] = [
+        one_row(session, "SELECT pg_get_serial_sequence(%s, %s)", (f'"{place}"."{table}"', column))[0]
+        for place in (schema, target)
+    ]
+    statement = sql.SQL("SELECT setval({}, last_value, is_called) FROM {}")
+    session.execute(statement.format(sql.Literal(names[1]), sql.SQL(names[0])))
+
+
+def _file(data_dir: Path) -> Path:
+    return data_dir / _FILE
+
+
+def _copies(data_dir: Path) -> dict[str, str]:
+    file = _file(data_dir)
+    return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else {}
+
+
+def _key(address: Address) -> str:
+    return f"{address.connection}/{address.schema}"
