@@ -104,7 +104,7 @@ class Connection(BaseModel):
         "postgresql://HOST:PORT/DATABASE, several hosts separated by commas."
     )
     user: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="The user of a database; its password is api_key."
+        None, description="The user of a database, or of a server with HTTP Basic; its password is api_key."
     )
     api_key: Secret | None = None
     api_key_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")] | None = Field(

@@ -26,6 +26,7 @@ OTHERWISE_TESTED = {
     "observability.md",
     "pages.md",
     "pages-review.md",
+    "opensearch.md",
     "postgres.md",
     "quality.md",
     "rag-api.md",

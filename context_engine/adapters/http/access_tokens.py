@@ -4,7 +4,6 @@ expire.
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -15,13 +14,12 @@ from pydantic import SecretStr
 
 from context_engine.adapters.http.api import Meaning, refusal
 from context_engine.adapters.http.deadline import TimeLimit
-from context_engine.adapters.http.keys import BEARER, ApiKey, KeyHeader
+from context_engine.adapters.http.keys import BASIC, BEARER, ApiKey, user_pair
 from context_engine.adapters.http.transport import HttpAnswer, HttpCall, send
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, SourceAuthError, SourceProtocolError
 from context_engine.settings.connections import Connection
 
-BASIC: Final = KeyHeader("Authorization", "Basic")
 _FORM: Final = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
 _REFUSED: Final = Meaning(
     SourceAuthError,
@@ -93,8 +91,7 @@ class AccessTokens:
 def client_pair(connection: Connection) -> SecretStr:
     """Return the client's name and secret as a key of HTTP Basic; each is form-encoded first (section 2.3.1)."""
     secret = "" if connection.client_secret is None else connection.client_secret.get_secret_value()
-    pair = f"{quote_plus(connection.client_id or '')}:{quote_plus(secret)}"
-    return SecretStr(base64.b64encode(pair.encode()).decode())
+    return user_pair(quote_plus(connection.client_id or ""), SecretStr(quote_plus(secret)))
 
 
 def _read(answer: HttpAnswer) -> tuple[ApiKey, float]:

@@ -15,7 +15,7 @@ import httpx
 from context_engine.adapters.http.access_tokens import AccessTokens
 from context_engine.adapters.http.api import Api, refusal
 from context_engine.adapters.http.deadline import PartLimit, TimeLimit
-from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
+from context_engine.adapters.http.keys import BASIC, Access, ApiKey, KeyHeader, user_pair
 from context_engine.adapters.http.transport import HttpAnswer, HttpCall, HttpStream, make_client, open_stream, send
 from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.core.protocols import Clock
@@ -116,6 +116,8 @@ class ApiClient:
             raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
         header = KeyHeader(connection.api_key_header) if connection.api_key_header else self.api.key_header
         try:
+            if connection.user is not None and connection.api_key is not None:
+                return ApiKey(user_pair(connection.user, connection.api_key), BASIC)
             return None if connection.api_key is None else ApiKey(connection.api_key, header)
         except ConfigError as error:
             problem = f"the connection to {connection.shown_url} cannot be used: {error.problem}"

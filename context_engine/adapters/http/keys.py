@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -26,6 +27,12 @@ class KeyHeader(NamedTuple):
 
 
 BEARER: Final = KeyHeader("Authorization", "Bearer")
+BASIC: Final = KeyHeader("Authorization", "Basic")
+
+
+def user_pair(user: str, password: SecretStr) -> SecretStr:
+    """Return a user's name and password as a key of HTTP Basic (RFC 7617)."""
+    return SecretStr(base64.b64encode(f"{user}:{password.get_secret_value()}".encode()).decode())
 
 
 class ApiKey(httpx.Auth):

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from context_engine.adapters.http import ApiClient, HttpCall
-from context_engine.adapters.http.access_tokens import BASIC, client_pair
+from context_engine.adapters.http.access_tokens import client_pair
 from context_engine.adapters.http.api import Api, Meaning
 from context_engine.adapters.http.client import PHASES
+from context_engine.adapters.http.keys import BASIC
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, SourceAuthError, SourceProtocolError
 from context_engine.settings.access_file import Oidc, SignIn

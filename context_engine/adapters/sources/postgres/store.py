@@ -83,6 +83,8 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         clock: measures the embedder's time, and dates what is kept.
     """
 
+    ingest: Final = INGEST
+
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
         self._servers, self.options, self._embedder, self._now = servers, options, embedder, clock.now
         self._vectors = None if embedder is None else QueryVectors(embedder, clock)

@@ -1,0 +1,119 @@
+"""The adapter `opensearch`: a manifest's source over a store in an OpenSearch server, for searching and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.opensearch.server import OpenSearchServer
+from context_engine.adapters.sources.opensearch.sink import OpenSearchSink, ShapedStore
+from context_engine.adapters.sources.opensearch.state import IndexShape
+from context_engine.adapters.sources.opensearch.store import OpenSearchStore, stored_documents
+from context_engine.adapters.sources.stores.dry_sink import DrySink
+from context_engine.adapters.sources.stores.options import SearchOptions
+from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.store_source import StoreSource
+from context_engine.adapters.sources.stores.vector_form import shortened
+from context_engine.core.models import SourceSpec
+from context_engine.core.protocols import Embedder, Sink
+from context_engine.errors import ConfigError
+from context_engine.settings.messages import config_error
+
+
+class OpenSearchSettings(BaseModel):
+    """The settings of a source in OpenSearch, with their defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    index_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = Field(
+        "context_engine",
+        description="Begins the names of the indices; sources with the same prefix are ranked together.",
+    )
+    shards: Annotated[int, Field(ge=1, le=64)] = Field(2, description="Primary shards of a new index.")
+    replicas: Annotated[int, Field(ge=0, le=8)] = Field(1, description="Copies of each shard of a new index.")
+    vector_engine: Literal["lucene", "faiss"] = Field("lucene", description="Engine of the vectors of a new index.")
+    m: Annotated[int, Field(ge=2, le=100)] = Field(16, description="Neighbours of a vector in the graph.")
+    ef_construction: Annotated[int, Field(ge=8, le=2048)] = Field(
+        512, description="Candidates looked at when a vector is added to the graph."
+    )
+    bulk_rows: Annotated[int, Field(ge=1, le=5000)] = Field(100, description="Rows sent in one call.")
+
+
+def check_opensearch(spec: SourceSpec) -> OpenSearchSettings:
+    """Return the settings of a source.
+
+    Raises:
+        ConfigError: no connection, dataset ids, or an unusable setting.
+    """
+    where = f"sources.{spec.id}"
+    if spec.connection is None:
+        problem = "adapter 'opensearch' needs a connection: name one of connections.yaml"
+        raise ConfigError(problem, key=f"{where}.connection")
+    if spec.dataset_ids:
+        raise ConfigError("adapter 'opensearch' does not use this key: remove it", key=f"{where}.dataset_ids")
+    try:
+        return OpenSearchSettings.model_validate(dict(spec.settings))
+    except ValidationError as error:
+        first = config_error(error, dict(spec.settings), OpenSearchSettings, file="")
+        key = ".".join(part for part in (where, "settings", first.key) if part)
+        raise ConfigError(first.problem, key=key) from None
+
+
+@contextmanager
+def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
+    """Open the store of some sources for writing; it is made if it is not there.
+
+    Raises:
+        ConfigError: the sources name several stores, or a connection is unusable.
+        StoreError: another process writes to the store.
+        SourceError: the server cannot be reached, or refuses.
+    """
+    if len({(spec.connection, check_opensearch(spec).index_prefix) for spec in specs}) > 1:
+        raise ConfigError("sources with several index prefixes or connections: write them one by one with --source")
+    settings, server = check_opensearch(specs[0]), _server(specs[0], context)
+    try:
+        if options.dry_run:
+            yield DrySink(partial(stored_documents, server, settings.index_prefix))
+            return
+        shape = IndexShape(
+            settings.shards, settings.replicas, settings.vector_engine, settings.m, settings.ef_construction
+        )
+        store = ShapedStore(specs[0].connection or "", settings.index_prefix, shape, settings.bulk_rows)
+        embedder, place = _embedder(context), places(specs, context.rules_of)
+        with OpenSearchSink(
+            server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
+        ) as sink:
+            yield sink
+    finally:
+        server.close()
+
+
+@source_adapter(check=check_opensearch, open_sink=open_opensearch_sink, repairs=True)
+def open_opensearch(spec: SourceSpec, context: SourceContext) -> StoreSource:
+    """Return one source of a store, which need not exist yet; sources of one prefix share a store.
+
+    Raises:
+        ConfigError: the specification or the connection is unusable.
+    """
+    prefix = check_opensearch(spec).index_prefix
+
+    def make() -> OpenSearchStore:
+        options = SearchOptions.of(context.settings)
+        return OpenSearchStore(_server(spec, context), prefix, options, _embedder(context), context.clock)
+
+    store: OpenSearchStore = context.shared(("opensearch", spec.connection, prefix), make)
+    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+
+
+def _embedder(context: SourceContext) -> Embedder | None:
+    embedder = context.embedder()
+    return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
+
+
+def _server(spec: SourceSpec, context: SourceContext) -> OpenSearchServer:
+    return OpenSearchServer(partial(context.connection, spec.connection or ""), context.clock)

@@ -1,0 +1,66 @@
+"""The shipped conformance suites against a store in OpenSearch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from context_engine.core.models import Chunk
+from context_engine.testing import AccessContract, SinkContract, SourceContract
+
+pytestmark = pytest.mark.slow
+
+TEXTS = {
+    "limits": "The approval limit of the desk is five million. A higher limit needs the committee.",
+    "travel": "Hotels are paid up to a limit of 200 a night, with approval by the head of the desk.",
+    "records": "Minutes are kept for seven years; FCAA Notice 637(4)(b) asks for it.",
+}
+
+
+class OfStore:
+    """Opens sources and sinks with the prefix of the test."""
+
+    @pytest.fixture(autouse=True)
+    def of_store(self, store: Any) -> None:
+        self.bank = store
+
+
+class TestSource(OfStore, SourceContract, AccessContract):
+    question = "approval limit"
+    changes, questions = 6, 4
+
+    def make_source(self) -> Any:
+        with self.bank.sink() as sink:
+            for name, text in TEXTS.items():
+                sink.put("notes", name, "", "1", [Chunk(content=text, title="Rules of the desk")])
+        return self.bank.source()
+
+    def open_sink(self, specs: Any, rules_of: Any) -> Any:
+        return self.bank.sink(*(self._spec(spec) for spec in specs), rules_of=rules_of)
+
+    def open_source(self, spec: Any, rules_of: Any) -> Any:
+        return self.bank.source(self._spec(spec), rules_of)
+
+    def _spec(self, spec: Any) -> Any:
+        return spec.model_copy(update={"adapter": "opensearch", "connection": "os", "settings": self.bank.own})
+
+
+class TestSink(OfStore, SinkContract):
+    def open_sink(self) -> Any:
+        return self.bank.sink()
+
+    def make_source(self) -> Any:
+        return self.bank.source()
+
+
+class TestSourceWithVectors(TestSource):
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Any) -> None:
+        self.bank = vector_store
+
+
+class TestSinkWithVectors(TestSink):
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Any) -> None:
+        self.bank = vector_store
