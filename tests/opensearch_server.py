@@ -34,7 +34,11 @@ def missing() -> str:
 
 
 def libraries() -> Path:
-    """Return the folder with the node's libraries; the first call downloads them."""
+    """Return the folder with the node's libraries; the first call downloads them, also for other processes.
+
+    Raises:
+        subprocess.CalledProcessError: Maven could not bring them.
+    """
     pom = HERE / "pom.xml"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "context-engine-tests"
     folder = cache / f"opensearch-{sha256(pom.read_bytes()).hexdigest()[:12]}"
@@ -46,7 +50,11 @@ def libraries() -> Path:
             for plugin in made.glob("*.zip"):
                 with zipfile.ZipFile(plugin) as archive:
                     archive.extractall(made, [entry for entry in archive.namelist() if entry.endswith(".jar")])
-            made.rename(folder)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # another process was faster
+                    raise
     return folder
 
 

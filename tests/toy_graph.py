@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from context_engine.adapters.sources.stores.links import OF_A_DOCUMENT, Node, links
+from context_engine.adapters.sources.stores.links import OF_A_DOCUMENT, GraphRow, links
 from context_engine.core.models import Chunk, Key, Link, LinkQuery, Score, ScoreKind, SourceQuery
 from context_engine.core.policy.filters import matches, own_fields
 from context_engine.core.query.citations import belongs_to
@@ -31,8 +31,10 @@ class ToyGraph(NamedTuple):
     rows: Sequence[tuple[str, Chunk]]
     doc_keys: Sequence[int]
 
-    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, Node]:
-        every = {(name, chunk.chunk_id): Node(rid, self.doc_keys[rid]) for rid, (name, chunk) in enumerate(self.rows)}
+    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
+        every = {
+            (name, chunk.chunk_id): GraphRow(rid, self.doc_keys[rid]) for rid, (name, chunk) in enumerate(self.rows)
+        }
         return {key: every[key] for key in keys if key in every}
 
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
@@ -48,7 +50,7 @@ class ToyGraph(NamedTuple):
     def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
         return {key: list(self.matching(self.of(key)))[:OF_A_DOCUMENT] for key in doc_keys}
 
-    def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
+    def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         return {
             node.rid: [rid for rid in (node.rid + 1, node.rid - 1) if rid in self.of(node.doc_key)] for node in nodes
         }

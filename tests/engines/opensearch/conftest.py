@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import count
@@ -17,7 +18,7 @@ from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Embedder, Sink, Source
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.opensearch_server import OpenSearchNode, missing
+from tests.opensearch_server import OpenSearchNode, libraries, missing
 
 _NUMBERS = count(1)
 
@@ -63,6 +64,10 @@ class Store:
 def node() -> Iterator[OpenSearchNode]:
     if missing():
         pytest.skip(f"no OpenSearch here: {missing()} is not installed")
+    try:
+        libraries()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no OpenSearch here: Maven could not bring it (exit code {error.returncode})")
     with OpenSearchNode() as running:
         yield running
 

@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA
 from context_engine.adapters.sources.local.queries import both, constant
 from context_engine.adapters.sources.local.search import SearchedScope, searched_scope
 from context_engine.adapters.sources.local.view import View, chunks_of_rows
-from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, Node, links
+from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow, links
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Key, Link, LinkQuery, SourceAnswer
 from context_engine.core.query.citations import belongs_to
@@ -43,11 +43,11 @@ class _LocalGraph(NamedTuple):
     question: LocalQuery
     asked: SearchedScope
 
-    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, Node]:
+    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of the chunks that the view holds."""
         return {key: node for key in keys if (node := self._node(key)) is not None}
 
-    def _node(self, key: Key) -> Node | None:
+    def _node(self, key: Key) -> GraphRow | None:
         view = self.view
         rows = view.connection.execute(
             "SELECT rid, doc_key, partition_key, generation, removed FROM chunks JOIN documents USING (doc_key)"
@@ -56,7 +56,7 @@ class _LocalGraph(NamedTuple):
         )
         for rid, doc_key, partition_key, generation, removed in rows:
             if partition_key in view.partitions and view.holds(partition_key, generation, removed):
-                return Node(rid, doc_key)
+                return GraphRow(rid, doc_key)
         return None
 
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
@@ -100,7 +100,7 @@ class _LocalGraph(NamedTuple):
         hits = searcher.search(query, limit=OF_A_DOCUMENT, count=False).hits
         return [int(rid or 0) for rid in searcher.fast_field_values("rid", [place for _, place in hits])]
 
-    def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
+    def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
         statement = "SELECT rid FROM chunks WHERE rid IN (?, ?) AND doc_key = ? ORDER BY rid DESC"
         return {

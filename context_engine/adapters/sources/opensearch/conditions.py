@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.opensearch.server import Calls, Search
-from context_engine.adapters.sources.opensearch.state import HeldClass, StoreState
+from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
 from context_engine.core.models import Chunk
@@ -37,8 +37,8 @@ class StoreView(NamedTuple):
     """
 
     calls: Calls
-    state: StoreState
-    classes: tuple[HeldClass, ...]
+    state: IndexState
+    classes: tuple[IndexClass, ...]
 
     @property
     def indices(self) -> list[str]:

@@ -22,6 +22,20 @@ STORED: Final = ("chunk_id", "content", "fields", "indexed_at")
 _OF_TEXT: Final = frozenset({*STORED, "section", "body", "head", "length"})
 
 
+class HeldDocument(NamedTuple):
+    """A document of the last commit, or of the one that is being written.
+
+    Attributes:
+        is_new: whether it is not committed yet.
+    """
+
+    content_hash: str
+    index_name: str
+    row: int
+    source_file: str | None
+    is_new: bool = False
+
+
 class WrittenDocument(NamedTuple):
     """A document to write.
 

@@ -49,7 +49,7 @@ APPROXIMATE_FROM: Final = 10_000
 """Readable texts from which the graph of vectors is searched; fewer are all compared."""
 
 
-class ScopedRows(NamedTuple):
+class IndexedRows(NamedTuple):
     """The rows of a source that a search may find.
 
     Attributes:
@@ -62,15 +62,15 @@ class ScopedRows(NamedTuple):
     test: Callable[[Chunk], bool] | None
 
 
-def scoped(view: StoreView, scope: Scope) -> ScopedRows:
+def scoped(view: StoreView, scope: Scope) -> IndexedRows:
     """Return the rows of a source."""
     rows: list[Query] = [{"term": {"source": scope.source_id}}]
     rows += [] if scope.as_of is None else [in_force(scope.as_of)]
     if scope.filters is None:
-        return ScopedRows(scope.source_id, both(*rows), None)
+        return IndexedRows(scope.source_id, both(*rows), None)
     table = FieldTable(view, scope.source_id)
     query, test = pushed(scope, table, table.values_of, {})
-    return ScopedRows(scope.source_id, both(*rows, query), test)
+    return IndexedRows(scope.source_id, both(*rows, query), test)
 
 
 def collection_of(view: StoreView, question: StoreQuestion | None) -> ScoredCollection:
@@ -99,7 +99,7 @@ def collection_of(view: StoreView, question: StoreQuestion | None) -> ScoredColl
     return ScoredCollection(counted["texts"]["value"], int(counted["words"]["value"]), holding("body"), holding("head"))
 
 
-class Ranking(NamedTuple):
+class IndexRanking(NamedTuple):
     """The rows of one source, best first, the scores of each, and whether more rows might be found."""
 
     rows: list[int]
@@ -107,7 +107,7 @@ class Ranking(NamedTuple):
     more: bool
 
 
-class StoreSearch:
+class IndexSearch:
     """One question to a view.
 
     Args:
@@ -132,7 +132,7 @@ class StoreSearch:
         self._by_text = f"opensearch:{view.state.base_id}"
         self._by_vector = str(view.state.model_id)
 
-    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
+    def best(self, sources: Sequence[IndexedRows], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
         out: dict[str, list[Chunk]] = {}
         fair = _MOST_POOLED // max(len(sources), 1)
@@ -161,7 +161,7 @@ class StoreSearch:
     def _chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         return {number: chunk_of(row) for number, row in self._view.numbered(rows, CHUNK_FIELDS).items()}
 
-    def _rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
+    def _rank(self, sources: Sequence[IndexedRows], pool: int) -> dict[str, IndexRanking]:
         """Return the ranking of each source.
 
         Args:
@@ -173,18 +173,20 @@ class StoreSearch:
             return {source.source_id: self._of_texts(rows, pool) for source, rows in zip(sources, found, strict=True)}
         return self._merged(sources, self._vector, found[0], found[1:], pool)
 
-    def _of_texts(self, rows: Sequence[FoundRow], pool: int) -> Ranking:
+    def _of_texts(self, rows: Sequence[FoundRow], pool: int) -> IndexRanking:
         own = {} if self._scorer is None else self._scorer.scores(rows)
-        return Ranking(ranked(own), lambda row: (Score(ScoreKind.BM25, own[row], self._by_text),), len(own) >= pool)
+        return IndexRanking(
+            ranked(own), lambda row: (Score(ScoreKind.BM25, own[row], self._by_text),), len(own) >= pool
+        )
 
     def _merged(
         self,
-        sources: Sequence[ScopedRows],
+        sources: Sequence[IndexedRows],
         vector: Sequence[float],
         first: Sequence[FoundRow],
         by_text: Sequence[Sequence[FoundRow]],
         pool: int,
-    ) -> dict[str, Ranking]:
+    ) -> dict[str, IndexRanking]:
         """Merge the best of each source by text with its nearest by vector; every row gets both of its true scores."""
         limit = min(max(self._options.depth, pool // _POOL_SHARE), MOST_ROWS)
         near = self._nearest(sources, vector, limit)
@@ -217,7 +219,7 @@ class StoreSearch:
 
     def _fused(
         self, source_id: str, own: Mapping[int, float], cosines: Mapping[int, float], best: StoreEvidence, more: bool
-    ) -> Ranking:
+    ) -> IndexRanking:
         kind = kind_of(self._options)
         cosine = {row: cosines[row] for row in own if row in cosines}
         fused = merged(own, best.best, cosine, self._options, best.trust)
@@ -229,7 +231,7 @@ class StoreSearch:
             dense = (Score(ScoreKind.COSINE, cosine[row], self._by_vector),) if row in cosine else ()
             return (Score(kind, fused[row], scorer), *dense, Score(ScoreKind.BM25, own[row], self._by_text))
 
-        return Ranking(ranked(fused), scores, more)
+        return IndexRanking(ranked(fused), scores, more)
 
     def _pooled(self, rows: Query, most: int) -> Mapping[str, Any]:
         """Return the search for the rows with the highest sum of the scores of the terms they hold."""
@@ -244,7 +246,7 @@ class StoreSearch:
             return [[] for _ in searches]
         return [[_found_row(row) for row in sources_of(result)] for result in self._view.search(searches)]
 
-    def _nearest(self, sources: Sequence[ScopedRows], vector: Sequence[float], limit: int) -> list[list[int]]:
+    def _nearest(self, sources: Sequence[IndexedRows], vector: Sequence[float], limit: int) -> list[list[int]]:
         """Return, for each source, the rows nearest to a vector, at most `limit` of each access class."""
         near: list[list[int]] = [[] for _ in sources]
         for held in self._view.classes:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, Query, StoreView, any_of, both
 from context_engine.adapters.sources.opensearch.rows import (
     STORED,
+    HeldDocument,
     Name,
     NewRow,
     RowWriter,
@@ -24,7 +25,7 @@ from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearch
 from context_engine.adapters.sources.opensearch.state import (
     LEASE_S,
     WORDS_VERSION,
-    HeldClass,
+    IndexClass,
     IndexShape,
     StateDocument,
     make_index,
@@ -41,20 +42,6 @@ logger = logging.getLogger(__name__)
 _DOCUMENT: Final = ("row", "source", "document_id", "version", "content_hash", "claimed", "source_file")
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _MOST_SOURCES: Final = 10_000
-
-
-class StoredDocument(NamedTuple):
-    """A document of the last commit, or of the one that is being written.
-
-    Attributes:
-        is_new: whether it is not committed yet.
-    """
-
-    content_hash: str
-    index_name: str
-    row: int
-    source_file: str | None
-    is_new: bool = False
 
 
 class ShapedStore(NamedTuple):
@@ -97,7 +84,7 @@ class OpenSearchSink:
     ) -> None:
         self._calls, self._store, self._now, self._embedder = server.writing(), store, now, embedder
         self._place, self._repair = place, repair
-        self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
+        self._known: dict[str, dict[tuple[str, str], HeldDocument]] = {}
         self._taken_now: dict[tuple[str, str], tuple[str, str]] = {}
         self._rows: list[NewRow] = []
         self._touched, self._marked, self._dying = set[str](), set[str](), set[str]()
@@ -232,10 +219,10 @@ class OpenSearchSink:
         finally:
             self.close()
 
-    def _documents(self, source_id: str) -> dict[tuple[str, str], StoredDocument]:
+    def _documents(self, source_id: str) -> dict[tuple[str, str], HeldDocument]:
         if source_id not in self._known:
             self._known[source_id] = {
-                (row["document_id"], row["version"]): StoredDocument(
+                (row["document_id"], row["version"]): HeldDocument(
                     "" if self._repair else row["content_hash"],
                     held.index_name,
                     row["row"],
@@ -333,7 +320,7 @@ class OpenSearchSink:
                         query = both({"term": {"source": source["key"]}}, {"term": {"claimed": claimed}})
                         self._write_again([held], query)
 
-    def _write_again(self, classes: Sequence[HeldClass], query: Query) -> None:
+    def _write_again(self, classes: Sequence[IndexClass], query: Query) -> None:
         """Write the documents of some classes that match a query; a source without a known place stays in its class."""
         view = StoreView(self._calls, self._state, self._state.classes)
         for held in classes:
@@ -349,7 +336,7 @@ class OpenSearchSink:
                 document = WrittenDocument(name, record["content_hash"], claimed, moment, kept)
                 self._write(document, _holds(place, claimed) if place else held.holds)
 
-    def _class_of(self, holds: AccessClass) -> HeldClass:
+    def _class_of(self, holds: AccessClass) -> IndexClass:
         """Return an access class; a new one gets an index."""
         if holds not in self._classes:
             every = (*self._state.classes, *self._classes.values())
@@ -358,7 +345,7 @@ class OpenSearchSink:
             )
             index = f"{self._store.prefix}-{key}-{secrets.token_hex(4)}"
             make_index(self._calls, index, self._store.shape, self._next.dimension)
-            self._classes[holds] = HeldClass(key, holds, index, self._state.writing)
+            self._classes[holds] = IndexClass(key, holds, index, self._state.writing)
         return self._classes[holds]
 
     def _write(self, document: WrittenDocument, holds: AccessClass) -> None:
@@ -370,7 +357,7 @@ class OpenSearchSink:
         )
         self._touched.add(index_name)
         key = (own[0], own[1])
-        self._known[source_id][key] = StoredDocument(
+        self._known[source_id][key] = HeldDocument(
             document.content_hash, index_name, first, rows[0].fields.get("source_file"), True
         )
         self._taken_now |= {(source_id, row.chunk_id): key for row in document.rows}

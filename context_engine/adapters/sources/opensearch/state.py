@@ -25,7 +25,7 @@ WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
 """The analysis that the rows were made with."""
 
 
-class HeldClass(NamedTuple):
+class IndexClass(NamedTuple):
     """An access class with documents in the store.
 
     Attributes:
@@ -40,7 +40,7 @@ class HeldClass(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreState:
+class IndexState:
     """The state of a store after a commit.
 
     Attributes:
@@ -65,11 +65,11 @@ class StoreState:
     model_id: str | None = None
     dimension: int = 0
     sources: tuple[str, ...] = ()
-    classes: tuple[HeldClass, ...] = ()
+    classes: tuple[IndexClass, ...] = ()
     writer: str = ""
     until: float = 0.0
 
-    def readable(self, access: AccessScope | None) -> tuple[HeldClass, ...]:
+    def readable(self, access: AccessScope | None) -> tuple[IndexClass, ...]:
         """Return the classes that a caller may read; None admits everything."""
         return tuple(held for held in self.classes if access is None or access.admits(held.holds))
 
@@ -104,7 +104,7 @@ class StateDocument:
         self._calls, self._prefix = calls, prefix
         self._version = ""
 
-    def read(self) -> StoreState:
+    def read(self) -> IndexState:
         """Return the state.
 
         Raises:
@@ -116,17 +116,17 @@ class StateDocument:
         self._version = f"if_seq_no={document['_seq_no']}&if_primary_term={document['_primary_term']}"
         return _state_of(document["_source"])
 
-    def read_or_make(self) -> StoreState:
+    def read_or_make(self) -> IndexState:
         """Return the state; a store that is not there is made; raises as `read` does."""
         try:
             return self.read()
         except SourceNotFound:
             self._calls.ask("PUT", f"{self._prefix}-state", _STATE_INDEX)
             self._version = "op_type=create"
-            self.write(StoreState(base_id=secrets.token_hex(8)))
+            self.write(IndexState(base_id=secrets.token_hex(8)))
             return self.read()
 
-    def write(self, state: StoreState) -> None:
+    def write(self, state: IndexState) -> None:
         """Replace the state as it was last read or written.
 
         Raises:
@@ -139,7 +139,7 @@ class StateDocument:
         written = answer.json()
         self._version = f"if_seq_no={written['_seq_no']}&if_primary_term={written['_primary_term']}"
 
-    def take(self, now: float) -> tuple[StoreState, bool]:
+    def take(self, now: float) -> tuple[IndexState, bool]:
         """Become the writer; return the state, and whether the last writer has left rows behind.
 
         Args:
@@ -160,7 +160,7 @@ class StateDocument:
         return StoreLocked(f"store {self._prefix!r} is being written to by another process: wait until it has finished")
 
 
-def stepped(state: StoreState, *, unfinished: bool) -> StoreState:
+def stepped(state: IndexState, *, unfinished: bool) -> IndexState:
     """Return a state in which the next commit has a new number.
 
     Args:
@@ -172,7 +172,7 @@ def stepped(state: StoreState, *, unfinished: bool) -> StoreState:
     return replace(state, writing=number + 1, generation=generation, given_up=given_up)
 
 
-def _fields_of(state: StoreState) -> dict[str, Any]:
+def _fields_of(state: IndexState) -> dict[str, Any]:
     classes = [
         [held.key, held.holds.rules, held.holds.classification, held.index_name, held.generation]
         for held in state.classes
@@ -180,18 +180,18 @@ def _fields_of(state: StoreState) -> dict[str, Any]:
     return {**asdict(replace(state, classes=())), "classes": classes}
 
 
-def _state_of(fields: Mapping[str, Any]) -> StoreState:
+def _state_of(fields: Mapping[str, Any]) -> IndexState:
     if fields["layout"] > LAYOUT_VERSION:
         raise StoreVersionMismatch(
             f"its indices are of version {fields['layout']}, this program knows version {LAYOUT_VERSION}: update the "
             "program"
         )
     classes = (
-        HeldClass(key, AccessClass(rules, name and Classification(name)), index, generation)
+        IndexClass(key, AccessClass(rules, name and Classification(name)), index, generation)
         for key, rules, name, index, generation in fields["classes"]
     )
     lists = {name: tuple(fields[name]) for name in ("given_up", "sources")}
-    return StoreState(**{**fields, **lists, "classes": tuple(classes)})
+    return IndexState(**{**fields, **lists, "classes": tuple(classes)})
 
 
 class IndexShape(NamedTuple):

@@ -14,9 +14,9 @@ from context_engine.adapters.sources.opensearch.conditions import (
     chunk_of,
     fields_of,
 )
-from context_engine.adapters.sources.opensearch.search import StoreSearch, scoped
+from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer, Search
-from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, StoreState, other_model
+from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, IndexState, StateDocument, other_model
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -111,7 +111,7 @@ class OpenSearchStore:
         def read(view: StoreView) -> list[SourceAnswer]:
             notes = self._notes(view, question, vector is not None)
             self._require_placed(view, scopes)
-            search = StoreSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
+            search = IndexSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
             known = [scope for scope in scopes if scope.source_id in view.state.sources]
             chunks = search.best([scoped(view, scope) for scope in known], query.top_k)
 
@@ -302,7 +302,7 @@ def stored_documents(server: OpenSearchServer, prefix: str, source_id: str) -> M
     """Return {(document_id, version): content_hash} of a source; nothing if there are no indices yet."""
     calls = server.writing()
     try:
-        state: StoreState = StateDocument(calls, prefix).read()
+        state: IndexState = StateDocument(calls, prefix).read()
     except SourceNotFound:
         return {}
     fields = ("document_id", "version", "content_hash")

@@ -14,7 +14,7 @@ from psycopg import sql
 from context_engine.adapters.sources.postgres.attributes import storable, tsquery
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, chunks_of, where
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, Node
+from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
 from context_engine.adapters.sources.stores.question import LookUp, kept
 from context_engine.core.models import Chunk, Key
 from context_engine.core.query.citations import belongs_to
@@ -70,12 +70,12 @@ class StoreGraph:
     def __init__(self, view: SnapshotView, source: ScopedRows, search: Callable[[], StoreSearch]) -> None:
         self._view, self._source, self._search = view, source, cache(search)
 
-    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, Node]:
+    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of the chunks in the view's classes."""
         wanted = [key for key in keys if storable(key[0]) and storable(key[1])]
         columns = ([source_id for source_id, _ in wanted], [chunk_id for _, chunk_id in wanted])
         rows = self._view.session.execute(_NODES, (*columns, self._view.classes))
-        return {(source_id, chunk_id): Node(rid, doc_key) for source_id, chunk_id, rid, doc_key in rows}
+        return {(source_id, chunk_id): GraphRow(rid, doc_key) for source_id, chunk_id, rid, doc_key in rows}
 
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""
@@ -96,7 +96,7 @@ class StoreGraph:
         ranked = self._search().ranked_in(self._source, doc_keys)
         return {doc_key: rids[:OF_A_DOCUMENT] for doc_key, rids in ranked.items()}
 
-    def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
+    def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
         return _grouped(self._view.session.execute(_BESIDE, ([node.rid for node in nodes],)))
 

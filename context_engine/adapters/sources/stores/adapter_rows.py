@@ -83,7 +83,7 @@ class VectorModel(NamedTuple):
     dimension: int
 
 
-class _Row(NamedTuple):
+class _AdapterRow(NamedTuple):
     """An adapter without its maps.
 
     Attributes:
@@ -274,14 +274,14 @@ class AdapterRows:
         values = {"domain": domain, "learnt_from": learnt_from, "adapter_id": adapter_id, "at": at}
         self._execute(_SWITCH, values)
 
-    def _rows(self, domain: str | None) -> list[_Row]:
-        rows = [_Row(*row) for row in self._execute(_ROWS, {"domain": domain})]
+    def _rows(self, domain: str | None) -> list[_AdapterRow]:
+        rows = [_AdapterRow(*row) for row in self._execute(_ROWS, {"domain": domain})]
         return sorted(rows, key=lambda row: (row.domain, row.made_at, row.adapter_id))
 
-    def _readable(self, keys: Collection[int], domain: str | None) -> list[_Row]:
+    def _readable(self, keys: Collection[int], domain: str | None) -> list[_AdapterRow]:
         return [row for row in self._rows(domain) if row.is_readable(keys)]
 
-    def _stored(self, row: _Row) -> StoredAdapter:
+    def _stored(self, row: _AdapterRow) -> StoredAdapter:
         sound = self.maps(row.domain, row.adapter_id) is not None
         problem = "damaged" if not sound else "" if row.fits(self.model) else "for other vectors"
         evidence = _parsed(row.evidence)

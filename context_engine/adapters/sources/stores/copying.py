@@ -28,7 +28,7 @@ _LEAST_COSINE: Final = 0.999
 """Of a vector with itself in another form: a byte for each of 384 numbers costs about .00002."""
 
 
-class Difference(NamedTuple):
+class CopyDifference(NamedTuple):
     """A document that is not the same in both stores.
 
     Attributes:
@@ -62,7 +62,7 @@ class SourceCopy(NamedTuple):
     deleted: int = 0
     kept: Sequence[Key] = ()
     digest: str = ""
-    differences: Sequence[Difference] = ()
+    differences: Sequence[CopyDifference] = ()
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return all fields, ready for JSON."""
@@ -156,14 +156,14 @@ class StoreCopier:
 
     def _compared(self, source_id: str, keys: Sequence[Key]) -> SourceCopy:
         chunks = vectors = 0
-        digest, differences = hashlib.sha256(), list[Difference]()
+        digest, differences = hashlib.sha256(), list[CopyDifference]()
         with self._reopened() as target:
             pairs = zip(_read(self._origin, source_id, keys), _read(target, source_id, keys), strict=True)
             for done, (key, (own, other)) in enumerate(zip(keys, pairs, strict=True)):
                 self._progress(done, len(keys), f"comparing {source_id}")
                 what = "" if own is None else difference_of(self._fitting(own), other)  # None: removed meanwhile
                 if what:
-                    differences.append(Difference(*key, what))
+                    differences.append(CopyDifference(*key, what))
                 if other is not None:
                     chunks += len(other.chunks)
                     vectors += sum(map(len, other.vectors))

@@ -21,7 +21,7 @@ MOST_NAMED: Final = 200
 """Rows or documents that are looked at for one name."""
 
 
-class Node(NamedTuple):
+class GraphRow(NamedTuple):
     """The row of a chunk, and of its document."""
 
     rid: int
@@ -31,7 +31,7 @@ class Node(NamedTuple):
 class SourceGraph(Protocol):
     """The rows of one source in the snapshot of a search, without anything that the caller may not read."""
 
-    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, Node]:
+    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of those chunks that the store has, also of its other sources."""
         ...
 
@@ -47,7 +47,7 @@ class SourceGraph(Protocol):
         """Return the best `OF_A_DOCUMENT` rows of each of some documents for the question, by its words."""
         ...
 
-    def beside(self, nodes: Sequence[Node]) -> Mapping[int, Sequence[int]]:
+    def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the row after and the row before each row, in its document."""
         ...
 
@@ -100,8 +100,8 @@ def links(
 def _cited(
     graph: SourceGraph,
     origins: Sequence[LinkOrigin],
-    nodes: Mapping[Key, Node],
-    own: Mapping[Key, Node],
+    nodes: Mapping[Key, GraphRow],
+    own: Mapping[Key, GraphRow],
     edges: frozenset[Edge],
 ) -> Iterator[_End]:
     """Yield the cited clauses, and the best rows of the documents that are cited as a whole."""
@@ -118,7 +118,7 @@ def _cited(
             yield from (_End(target.origin, Edge.BELONGS_TO, rid) for rid in best.get(target.doc_key, ()))
 
 
-def _targets(graph: SourceGraph, origins: Sequence[LinkOrigin], own: Mapping[Key, Node]) -> Iterator[_Target]:
+def _targets(graph: SourceGraph, origins: Sequence[LinkOrigin], own: Mapping[Key, GraphRow]) -> Iterator[_Target]:
     """Yield what each chunk cites; a chunk of another source cites its own document in that source."""
     cited = [(origin.key, citation) for origin in origins for citation in origin.citations[:_MOST_CITED]]
     names = {citation.document for _, citation in cited if citation.document}
@@ -138,11 +138,11 @@ def _targets(graph: SourceGraph, origins: Sequence[LinkOrigin], own: Mapping[Key
         yield _Target(key, doc_key, [rows[place][0] for place in places])
 
 
-def _is_whole(target: _Target, nodes: Mapping[Key, Node]) -> bool:
+def _is_whole(target: _Target, nodes: Mapping[Key, GraphRow]) -> bool:
     return not target.clause and target.doc_key != nodes[target.origin].doc_key
 
 
-def _beside(graph: SourceGraph, own: Mapping[Key, Node], edges: frozenset[Edge]) -> Iterator[_End]:
+def _beside(graph: SourceGraph, own: Mapping[Key, GraphRow], edges: frozenset[Edge]) -> Iterator[_End]:
     """Yield the rows beside the chunks of the source."""
     if own and Edge.NEXT_CHUNK in edges:
         rows = graph.beside(list(own.values()))

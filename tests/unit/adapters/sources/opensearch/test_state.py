@@ -12,14 +12,14 @@ import respx
 
 from context_engine.adapters.sources.opensearch.conditions import FieldTable, any_of, found_by, in_force
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
-from context_engine.adapters.sources.opensearch.state import LEASE_S, StateDocument, StoreState, stepped
+from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexState, StateDocument, stepped
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import Chunk
 from context_engine.errors import StoreLocked
 from context_engine.settings.connections import Connection
 
 BASE = "http://search.bank.example:9200"
-STATE = StoreState(base_id="b", generation=4, writing=5, given_up=(2,))
+STATE = IndexState(base_id="b", generation=4, writing=5, given_up=(2,))
 
 
 def shown(query: Any, row: dict[str, int]) -> bool:
