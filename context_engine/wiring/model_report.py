@@ -128,7 +128,8 @@ def stored_adapters(setup: Setup, data_dir: Path, only: str | None) -> tuple[lis
     opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
     for name in domains.keys() - {*embedded}:
         first = taught_source(domains[name])
-        with suppress(ContextEngineError), opened_store(opener, domains[name], first, Trainable) as store:
+        # An adapter may raise anything.
+        with suppress(Exception), opened_store(opener, domains[name], first, Trainable) as store:
             stored += store.adapters(name)
             models[name] = store.vector_model()
     return stored, {name: model for name, model in models.items() if model}

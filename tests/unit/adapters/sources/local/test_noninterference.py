@@ -86,7 +86,7 @@ class TestByAdapters(_LocalContract):
 def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path):
     """An adapter learnt from hidden documents too, used by everybody."""
     pytest.importorskip("numpy", reason="the extra 'vectors'")
-    monkeypatch.setattr(adapter_rows._Row, "is_readable", lambda _row, _keys: True)
+    monkeypatch.setattr(adapter_rows._AdapterRow, "is_readable", lambda _row, _keys: True)
     contract = TestByAdapters()
     contract.folder, contract.embedder, contract.learnt = tmp_path / "base", FakeEmbedder(16), 0
     with pytest.raises(AssertionError, match="hidden documents show in"):
