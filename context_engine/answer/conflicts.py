@@ -16,7 +16,6 @@ from context_engine.answer.reading import MeaningKind, MeaningToken, content_key
 from context_engine.answer.sentences import StatementKind
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
-from context_engine.core.text import stems
 
 LEAST_ALIKE: Final = 0.7
 """Least share of the longer sentence's words that both must have to say the same thing."""
@@ -24,7 +23,7 @@ _HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
 _LEAST_WORDS: Final = 3
 _COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
 _LAW: Final = "section article clause annex appendix chapter schedule paragraph rule regulation cfr usc"
-_PARTS_OF_LAWS: Final = frozenset(stems(_LAW.split()))
+_PARTS_OF_LAWS: Final = frozenset(form for word in _LAW.split() for form in (word, f"{word}s"))
 
 Yields = Literal["first", "second", "undecided"]
 
@@ -213,8 +212,10 @@ def _names(tokens: Iterable[MeaningToken]) -> frozenset[str]:
 
 
 def _law_places(tokens: Sequence[MeaningToken]) -> Iterator[str]:
-    """Yield the number behind each word that names a part of a law: "Article 17"."""
-    return (token.key for before, token in pairwise(tokens) if before.key in _PARTS_OF_LAWS and token.value)
+    """Yield the bare number behind each word that names a part of a law: "Article 17"."""
+    for before, token in pairwise(tokens):
+        if before.written in _PARTS_OF_LAWS and token.value and token.value == Value(token.value.number):
+            yield token.key
 
 
 def _values(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:

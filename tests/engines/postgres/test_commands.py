@@ -162,6 +162,7 @@ def test_doctor_names_a_copy_that_a_trial_left(bank: str) -> None:
     left = "context_engine_copy_0123456789ab"
     with psycopg.connect(bank, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {left}")  # type: ignore[arg-type]
-        assert f"DROP SCHEMA {left} CASCADE removes it" in said("doctor", "--no-query")
+        report = said("doctor", "--no-query")
+        assert f"DROP SCHEMA {left} CASCADE removes it" in report, report
         connection.execute(f"DROP SCHEMA {left}")  # type: ignore[arg-type]
     assert not re.search(r"_copy_[0-9a-f]", said("doctor", "--no-query"))

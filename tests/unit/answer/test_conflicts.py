@@ -101,6 +101,10 @@ def test_obligations_under_other_parts_of_a_law_are_no_contradiction() -> None:
     duty = "Make records available as necessary to satisfy the obligations under 45 CFR 164.524 within 30 days."
     assert differs(read(duty), read(duty.replace("164.524", "164.526"))) == ()
     assert differs(read(duty), read(duty.replace("30", "60"))) == (ConflictDifference("number", "30 days", "60 days"),)
+    report = "A severe loss event must be reported to the regulator within 24 hours of its discovery."
+    assert differs(read(report), read(report.replace("24", "72"))) == (
+        ConflictDifference("number", "24 hours", "72 hours"),
+    )
 
 
 def test_a_rule_in_capitals_does_not_contradict_itself() -> None:

@@ -138,6 +138,14 @@ def _of_all(function: Callable[..., Any]) -> Callable[..., Any]:
     return leaky
 
 
+def _vocabulary_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
+    def leaky(vocabulary: Any, *given: Any) -> Any:
+        with _WHOLE[0].whole() as whole:
+            return function(vocabulary._replace(view=whole), *given)
+
+    return leaky
+
+
 def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
     def leaky(_searcher: Any, *given: Any) -> Any:
         with _WHOLE[0].whole() as whole:
@@ -152,7 +160,7 @@ def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
     [
         (search, "_statistics", _of_all, "statistics"),
         (search, "_fields_of", _of_all, "filter_fields"),
-        (search, "unknown_words", _of_all, "unknown_words"),
+        (search, "looked_up", _vocabulary_of_all, "unknown_words"),
         (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
         (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
         (evidence, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
