@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,13 +155,3 @@ def test_a_rehearsal_ingests_into_a_copy_and_leaves_nothing(bank: str) -> None:
     chunks = ok("search", QUESTION, "-d", "BANK", "--json")["chunks"]
     assert "SOP-NEW" not in {chunk["document_id"] for chunk in chunks}
     assert schemas(bank) == ["context_engine"]
-
-
-def test_doctor_names_a_copy_that_a_trial_left(bank: str) -> None:
-    left = "context_engine_copy_0123456789ab"
-    with psycopg.connect(bank, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {left}")  # type: ignore[arg-type]
-        report = said("doctor", "--no-query")
-        assert f"DROP SCHEMA {left} CASCADE removes it" in report, report
-        connection.execute(f"DROP SCHEMA {left}")  # type: ignore[arg-type]
-    assert not re.search(r"_copy_[0-9a-f]", said("doctor", "--no-query"))

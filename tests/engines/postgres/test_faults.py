@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from context_engine.core.models import Chunk, ExaminationRequest, NoticeCode, SourceQuery
+from context_engine.core.models import AccessScope, Chunk, Classification, ExaminationRequest, NoticeCode, SourceQuery
 from context_engine.errors import (
     ContextEngineError,
     SourceAuthError,
@@ -220,3 +220,15 @@ def test_the_examination_names_server_and_extensions(vector_store: Any) -> None:
     extensions = report.details["extensions"]
     assert report.kind == f"PostgreSQL {report.version}"
     assert report.search_method == f"tsvector, pgvector {extensions['vector']}"
+
+
+def test_an_examination_names_a_copy_that_a_trial_left_to_those_who_may_read_all(store: Any) -> None:
+    with store.sink() as sink:
+        sink.put("notes", "limits", "", "h", [Chunk(content="The limit is five million.")])
+    left = f"{store.schema}_copy_0123456789ab"
+    with psycopg.connect(store.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {left}".encode())
+    (told,) = store.source().examine(ExaminationRequest(domain="NPA")).warnings
+    assert f"DROP SCHEMA {left} CASCADE removes it" in told.message
+    public = AccessScope(clearance=Classification.PUBLIC)
+    assert not store.source().examine(ExaminationRequest(domain="NPA", access=public)).warnings
