@@ -102,14 +102,17 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
 
     Raises:
         ConfigError: the specification or the connection is unusable.
+        MissingExtra: psycopg is not installed.
     """
     settings = check_postgres(spec)
-    servers = partial(_servers, spec, context)
+    _require_psycopg()
     from context_engine.adapters.sources.postgres.source import PostgresSource
     from context_engine.adapters.sources.postgres.store import PostgresStore
 
     def make() -> PostgresStore:
-        return PostgresStore(servers(), SearchOptions.of(context.settings), _embedder(context), context.clock)
+        return PostgresStore(
+            _servers(spec, context), SearchOptions.of(context.settings), _embedder(context), context.clock
+        )
 
     store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
     return PostgresSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
@@ -121,11 +124,15 @@ def _embedder(context: SourceContext) -> Embedder | None:
 
 
 def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
-    if find_spec("psycopg") is None:
-        raise MissingExtra("adapter 'postgres'", "postgres")
+    _require_psycopg()
     from context_engine.adapters.sources.postgres.connection import Address, Servers
     from context_engine.adapters.sources.postgres.copies import address_in
 
     settings, connection = check_postgres(spec), spec.connection or ""
     address = Address(connection, settings.schema_name, settings.read_from)
     return Servers(partial(context.connection, connection), address_in(context.data_dir(), address))
+
+
+def _require_psycopg() -> None:
+    if find_spec("psycopg") is None:
+        raise MissingExtra("adapter 'postgres'", "postgres")
