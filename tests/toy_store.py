@@ -33,8 +33,8 @@ from context_engine.core.models import (
     SourceQuery,
     SourceSpec,
     StoredAdapter,
-    StoredDocument,
     VectorAdapter,
+    WholeDocument,
     scorer_name,
 )
 from context_engine.core.policy.access import access_class
@@ -243,10 +243,10 @@ class ToyStore:
         items = self.documents.items()
         return {key[1:]: document.content_hash for key, document in items if key[0] == source_id}
 
-    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         for key in keys:
             held = self.documents.get((source_id, *key))
-            yield held and StoredDocument(*key, held.content_hash, held.indexed_at, held.access, held.chunks, ())
+            yield held and WholeDocument(*key, held.content_hash, held.indexed_at, held.access, held.chunks, ())
 
     def class_calibrations(self, domain: str) -> list[ClassCalibration]:
         return [
@@ -364,7 +364,7 @@ class ToySink:
     def accept_vectors(self, model_id: str, dimension: int) -> bool:
         return False
 
-    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
         chunks = list(document.chunks)
         self.store.documents[source_id, *document.key] = Document(
             document.content_hash, self.place(source_id, chunks), chunks, document.indexed_at

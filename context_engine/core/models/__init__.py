@@ -162,7 +162,7 @@ from context_engine.core.models.stores import (
     ExaminationRequest,
     HeldVectors,
     StoredAdapter,
-    StoredDocument,
+    WholeDocument,
     notices_about,
 )
 
@@ -292,7 +292,6 @@ __all__ = [
     "StageTrace",
     "Status",
     "StoredAdapter",
-    "StoredDocument",
     "Swap",
     "TelemetrySettings",
     "TermStatistics",
@@ -300,6 +299,7 @@ __all__ = [
     "UnknownWord",
     "VectorAdapter",
     "VectorSettings",
+    "WholeDocument",
     "WithheldChunk",
     "about",
     "adapter_name",

@@ -112,7 +112,7 @@ class HeldVectors(NamedTuple):
         return [chunk.content for chunk in self.chunks]
 
 
-class StoredDocument(NamedTuple):
+class WholeDocument(NamedTuple):
     """A document as a store holds it, to be written to another store as it is.
 
     Attributes:

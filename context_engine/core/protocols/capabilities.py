@@ -20,8 +20,8 @@ from context_engine.core.models import (
     SourceAnswer,
     SourceQuery,
     StoredAdapter,
-    StoredDocument,
     VectorAdapter,
+    WholeDocument,
 )
 from context_engine.core.protocols.sources import GraphStore, Listable, Sink
 
@@ -241,7 +241,7 @@ class Copyable(Protocol):
         """
         ...
 
-    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield for each (document_id, version), in order, the document, or None if the source has no such document.
 
         Documents are read one after the other, from one snapshot.
@@ -272,7 +272,7 @@ class CopySink(Sink, Protocol):
         """
         ...
 
-    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
         """Write or replace a document, where the configuration places it; nothing is embedded.
 
         A store that does not search headings without text by vectors need not keep their vectors.

@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local.version import version_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.core.models import AccessScope, Chunk, ClassCalibration, StoredDocument
+from context_engine.core.models import AccessScope, Chunk, ClassCalibration, WholeDocument
 from context_engine.errors import StoreError
 
 if TYPE_CHECKING:  # a search needs none of these
@@ -64,7 +64,7 @@ class Holdings:
         with self._snapshot() as connection:
             return whole_documents.document_hashes(connection, source_id)
 
-    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
         with self._snapshot() as connection:
             yield from whole_documents.stored_documents(connection, source_id, keys)

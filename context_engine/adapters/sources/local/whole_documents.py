@@ -12,7 +12,7 @@ from context_engine.adapters.sources.local.partitions import partition_key, part
 from context_engine.adapters.sources.local.schema import Model, model_of, state_to_write
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, as_written
 from context_engine.adapters.sources.stores.vector_form import decoded
-from context_engine.core.models import ClassCalibration, StoredDocument
+from context_engine.core.models import ClassCalibration, WholeDocument
 
 _LIVE: Final = "FROM documents JOIN sources USING (source_key) WHERE source_id = ? AND removed IS NULL"
 _DOCUMENT: Final = (
@@ -32,7 +32,7 @@ def document_hashes(connection: sqlite3.Connection, source_id: str) -> Mapping[t
 
 def stored_documents(
     connection: sqlite3.Connection, source_id: str, keys: Sequence[tuple[str, str]]
-) -> Iterator[StoredDocument | None]:
+) -> Iterator[WholeDocument | None]:
     """Yield each document, or None if the source has no such document; see `Copyable`.
 
     Args:
@@ -50,7 +50,7 @@ def stored_documents(
         chunks = [as_written(ChunkRow(*row[:4])) for row in rows]
         vectors = [_vectors(row[4], model) for row in rows]
         name = model.model_id if model is not None and any(vectors) else ""
-        yield StoredDocument(document_id, version, content_hash, indexed_at, classes[partition], chunks, vectors, name)
+        yield WholeDocument(document_id, version, content_hash, indexed_at, classes[partition], chunks, vectors, name)
 
 
 def class_calibrations(connection: sqlite3.Connection, domain: str) -> list[ClassCalibration]:

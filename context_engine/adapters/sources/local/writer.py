@@ -23,7 +23,7 @@ from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.vector_form import VectorForm
 from context_engine.adapters.sources.writer_lock import WriterLock
-from context_engine.core.models import Chunk, ClassCalibration, StoredDocument
+from context_engine.core.models import Chunk, ClassCalibration, WholeDocument
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import StoreError
@@ -134,7 +134,7 @@ class BaseWriter:
             self._vectors.accept(model_id, dimension)
         return True
 
-    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
         """Write or replace a document of another store (`CopySink`)."""
         with _store_errors(self._root), self._all_or_nothing():
             rids = self._write(source_id, *document.key, document.content_hash, document.chunks, document.indexed_at)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.server import Calls, Search
+from context_engine.adapters.sources.opensearch.server import Calls, SearchBody
 from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
@@ -43,11 +43,11 @@ class StoreView(NamedTuple):
     @property
     def indices(self) -> list[str]:
         """The indices of the readable classes."""
-        return [held.index_name for held in self.classes]
+        return [access_class.index_name for access_class in self.classes]
 
     def search(self, bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Return the result of each search of the readable classes."""
-        return self.calls.search([Search(self.indices, body) for body in bodies])
+        return self.calls.search([SearchBody(self.indices, body) for body in bodies])
 
     def rows(self, query: Query, fields: Sequence[str]) -> list[Any]:
         """Return some fields of the visible chunks that match a query, in the order of writing."""

@@ -19,7 +19,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     in_force,
     sources_of,
 )
-from context_engine.adapters.sources.opensearch.server import Search
+from context_engine.adapters.sources.opensearch.server import SearchBody
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of, merged, ranked
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
@@ -249,17 +249,17 @@ class IndexSearch:
     def _nearest(self, sources: Sequence[IndexedRows], vector: Sequence[float], limit: int) -> list[list[int]]:
         """Return, for each source, the rows nearest to a vector, at most `limit` of each access class."""
         near: list[list[int]] = [[] for _ in sources]
-        for held in self._view.classes:
-            by_graph = self.collection.chunks >= APPROXIMATE_FROM and not self._watch.is_low(held.key)
-            watched = by_graph and self._watch.is_due(held.key)
+        for access_class in self._view.classes:
+            by_graph = self.collection.chunks >= APPROXIMATE_FROM and not self._watch.is_low(access_class.key)
+            watched = by_graph and self._watch.is_due(access_class.key)
             asked = [self._neighbours(source.query, vector, limit, by_graph) for source in sources]
             asked += [self._neighbours(source.query, vector, limit, False) for source in sources if watched]
-            results = self._view.calls.search([Search([held.index_name], body) for body in asked])
+            results = self._view.calls.search([SearchBody([access_class.index_name], body) for body in asked])
             rows = [list(dict.fromkeys(row["row"] for row in sources_of(result))) for result in results]
             for own, numbers in zip(near, rows, strict=False):
                 own += numbers
             for numbers, exact in zip(rows, rows[len(sources) :], strict=False):
-                self._watch.add(held.key, len({*numbers} & {*exact}) / max(len(exact), 1))
+                self._watch.add(access_class.key, len({*numbers} & {*exact}) / max(len(exact), 1))
         return near
 
     def _neighbours(self, rows: Query, vector: Sequence[float], limit: int, by_graph: bool) -> Mapping[str, Any]:

@@ -93,7 +93,7 @@ _KEPT: Final = "2m"
 _PAGE: Final = 1_000
 
 
-class Search(NamedTuple):
+class SearchBody(NamedTuple):
     """A search of some indices, as the server reads it."""
 
     indices: Sequence[str]
@@ -153,7 +153,7 @@ class Calls:
         """Return the value of a good answer; raises as `answer` does."""
         return self.answer(method, path, body).json()
 
-    def search(self, searches: Sequence[Search]) -> list[Any]:
+    def search(self, searches: Sequence[SearchBody]) -> list[Any]:
         """Return the result of each search, in one call; of one without indices a result without hits.
 
         Raises:

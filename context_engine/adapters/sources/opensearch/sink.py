@@ -21,7 +21,7 @@ from context_engine.adapters.sources.opensearch.rows import (
     WrittenDocument,
     new_rows,
 )
-from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, Search
+from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, SearchBody
 from context_engine.adapters.sources.opensearch.state import (
     LEASE_S,
     WORDS_VERSION,
@@ -92,7 +92,10 @@ class OpenSearchSink:
         self._writer = RowWriter(self._calls, store.at_once)
         self._document = StateDocument(self._calls, store.prefix)
         self._state, self._unclean = self._document.take(now().timestamp())
-        self._next, self._classes = self._state, {held.holds: held for held in self._state.classes}
+        self._next, self._classes = (
+            self._state,
+            {access_class.holds: access_class for access_class in self._state.classes},
+        )
         try:
             self._open()
         except BaseException:
@@ -172,8 +175,8 @@ class OpenSearchSink:
             if self._touched:
                 self._calls.ask("POST", f"{','.join(sorted(self._touched))}/_refresh")
             before, number = self._state, self._state.writing
-            held = self._classes.values()
-            classes = [each._replace(generation=number) if each.index_name in self._touched else each for each in held]
+            known = self._classes.values()
+            classes = [each._replace(generation=number) if each.index_name in self._touched else each for each in known]
             after = replace(
                 self._next, generation=number, writing=number + 1, writer=before.writer,
                 until=self._now().timestamp() + LEASE_S, classes=tuple(sorted(classes, key=lambda each: each.key)),
@@ -224,13 +227,13 @@ class OpenSearchSink:
             self._known[source_id] = {
                 (row["document_id"], row["version"]): HeldDocument(
                     "" if self._repair else row["content_hash"],
-                    held.index_name,
+                    access_class.index_name,
                     row["row"],
                     row.get("source_file"),
                 )
-                for held in self._state.classes
+                for access_class in self._state.classes
                 for row in self._scan(
-                    [held.index_name], both(_OF_DOCUMENTS, {"term": {"source": source_id}}), _DOCUMENT
+                    [access_class.index_name], both(_OF_DOCUMENTS, {"term": {"source": source_id}}), _DOCUMENT
                 )
             }
         return self._known[source_id]
@@ -256,7 +259,7 @@ class OpenSearchSink:
 
     @property
     def _indices(self) -> list[str]:
-        return [held.index_name for held in self._state.classes]
+        return [access_class.index_name for access_class in self._state.classes]
 
     def _remove(self, name: Name) -> None:
         """Take a document out of the next commit."""
@@ -301,8 +304,11 @@ class OpenSearchSink:
         lost = {*self._indices} - self._names()
         if lost and not self._repair:
             raise StoreCorrupt(f"its index {min(lost)!r} is gone: write all documents again with '{INGEST} --repair'")
-        classes = tuple(held for held in self._state.classes if held.index_name not in lost)
-        self._state, self._classes = replace(self._state, classes=classes), {held.holds: held for held in classes}
+        classes = tuple(access_class for access_class in self._state.classes if access_class.index_name not in lost)
+        self._state, self._classes = (
+            replace(self._state, classes=classes),
+            {access_class.holds: access_class for access_class in classes},
+        )
 
     def _move(self) -> None:
         """Write documents whose access rules or classification have changed into the index of their class."""
@@ -311,37 +317,37 @@ class OpenSearchSink:
             "aggs": {"claimed": {"terms": {"field": "claimed"}}},
         }
         body = {"size": 0, "query": both(self._state.visible, _OF_DOCUMENTS), "aggs": {"sources": names}}
-        for held in self._state.classes:
-            (result,) = self._calls.search([Search([held.index_name], body)])
+        for access_class in self._state.classes:
+            (result,) = self._calls.search([SearchBody([access_class.index_name], body)])
             for source in result["aggregations"]["sources"]["buckets"]:
                 place = self._place(source["key"])
                 for claimed in (bucket["key"] for bucket in source["claimed"]["buckets"]):
-                    if place and _holds(place, claimed) != held.holds:
+                    if place and _holds(place, claimed) != access_class.holds:
                         query = both({"term": {"source": source["key"]}}, {"term": {"claimed": claimed}})
-                        self._write_again([held], query)
+                        self._write_again([access_class], query)
 
     def _write_again(self, classes: Sequence[IndexClass], query: Query) -> None:
         """Write the documents of some classes that match a query; a source without a known place stays in its class."""
         view = StoreView(self._calls, self._state, self._state.classes)
-        for held in classes:
-            for record in list(self._scan([held.index_name], both(_OF_DOCUMENTS, query), _DOCUMENT)):
+        for access_class in classes:
+            for record in list(self._scan([access_class.index_name], both(_OF_DOCUMENTS, query), _DOCUMENT)):
                 source_id, claimed = record["source"], record["claimed"]
                 name, place = (source_id, record["document_id"], record["version"]), self._place(source_id)
                 rows = view.rows({"term": {"document": record["row"]}}, STORED)
                 self._documents(source_id)
-                if held in self._classes.values():  # else its index is given up
+                if access_class in self._classes.values():  # else its index is given up
                     self._remove(name)
                 kept = [ChunkRow(row["chunk_id"], row["content"], row["fields"], b"") for row in rows]
                 moment = rows[0]["indexed_at"] if rows else ""
                 document = WrittenDocument(name, record["content_hash"], claimed, moment, kept)
-                self._write(document, _holds(place, claimed) if place else held.holds)
+                self._write(document, _holds(place, claimed) if place else access_class.holds)
 
     def _class_of(self, holds: AccessClass) -> IndexClass:
         """Return an access class; a new one gets an index."""
         if holds not in self._classes:
             every = (*self._state.classes, *self._classes.values())
-            key = next((held.key for held in every if held.holds == holds), 0) or 1 + max(
-                (held.key for held in every), default=0
+            key = next((access_class.key for access_class in every if access_class.holds == holds), 0) or 1 + max(
+                (access_class.key for access_class in every), default=0
             )
             index = f"{self._store.prefix}-{key}-{secrets.token_hex(4)}"
             make_index(self._calls, index, self._store.shape, self._next.dimension)

@@ -71,7 +71,9 @@ class IndexState:
 
     def readable(self, access: AccessScope | None) -> tuple[IndexClass, ...]:
         """Return the classes that a caller may read; None admits everything."""
-        return tuple(held for held in self.classes if access is None or access.admits(held.holds))
+        return tuple(
+            access_class for access_class in self.classes if access is None or access.admits(access_class.holds)
+        )
 
     @property
     def visible(self) -> Mapping[str, Any]:
@@ -174,8 +176,14 @@ def stepped(state: IndexState, *, unfinished: bool) -> IndexState:
 
 def _fields_of(state: IndexState) -> dict[str, Any]:
     classes = [
-        [held.key, held.holds.rules, held.holds.classification, held.index_name, held.generation]
-        for held in state.classes
+        [
+            access_class.key,
+            access_class.holds.rules,
+            access_class.holds.classification,
+            access_class.index_name,
+            access_class.generation,
+        ]
+        for access_class in state.classes
     ]
     return {**asdict(replace(state, classes=())), "classes": classes}
 

@@ -15,7 +15,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     fields_of,
 )
 from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
-from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer, Search
+from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer, SearchBody
 from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, IndexState, StateDocument, other_model
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -181,7 +181,7 @@ class OpenSearchStore:
             version = str(view.calls.ask("GET", "")["version"]["number"])
             query = both(view.state.visible, _OF_DOCUMENTS, _of(source_id))
             (result,) = view.search([{"size": 0, "track_total_hits": True, "query": query}])
-            recall = self.watch.recall([held.key for held in view.classes])
+            recall = self.watch.recall([access_class.key for access_class in view.classes])
             low = recall is not None and recall < LEAST_RECALL
             return Examination(
                 kind=f"OpenSearch {version}",
@@ -247,12 +247,12 @@ class OpenSearchStore:
             codes.append(NoticeCode.NO_VECTORS)
         elif asked_by_vector and self._embedder is not None and stored != self._embedder.model_id:
             raise other_model(stored, self._embedder.model_id)
-        elif asked_by_vector and any(self.watch.is_low(held.key) for held in view.classes):
+        elif asked_by_vector and any(self.watch.is_low(access_class.key) for access_class in view.classes):
             codes.append(NoticeCode.ANN_RECALL_LOW)
         return codes
 
     def _note(self, code: NoticeCode, scope: Scope, view: StoreView) -> Notice:
-        keys = [held.key for held in view.classes]
+        keys = [access_class.key for access_class in view.classes]
         recall = self.watch.recall(keys) if code is NoticeCode.ANN_RECALL_LOW else None
         return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
 
@@ -290,10 +290,10 @@ def _is_placed(view: StoreView, source_id: str, place: SourcePlace) -> bool:
         "aggs": {"claimed": {"terms": {"field": "claimed", "size": len(Classification) + 1}}},
     }
     classes = view.state.classes
-    results = view.calls.search([Search([held.index_name], body) for held in classes])
+    results = view.calls.search([SearchBody([access_class.index_name], body) for access_class in classes])
     return all(
-        place.holds(Classification(bucket["key"]) if bucket["key"] else None) == held.holds
-        for held, result in zip(classes, results, strict=True)
+        place.holds(Classification(bucket["key"]) if bucket["key"] else None) == access_class.holds
+        for access_class, result in zip(classes, results, strict=True)
         for bucket in result["aggregations"]["claimed"]["buckets"]
     )
 
@@ -306,6 +306,6 @@ def stored_documents(server: OpenSearchServer, prefix: str, source_id: str) -> M
     except SourceNotFound:
         return {}
     fields = ("document_id", "version", "content_hash")
-    indices = [held.index_name for held in state.classes]
+    indices = [access_class.index_name for access_class in state.classes]
     rows = calls.snapshot(indices, both(state.visible, _OF_DOCUMENTS, _of(source_id)), fields)
     return {(row["document_id"], row["version"]): row["content_hash"] for row in rows}

@@ -124,7 +124,7 @@ def _copy(session: Session, schema: str, target: str) -> None:
     migrate(session, target)
     if vector_type is not None:
         make_vectors(session, vector_type, state.dimension)
-    for key in (held.key for held in state.classes):
+    for key in (access_class.key for access_class in state.classes):
         for table in ("words", *(["vectors"] if vector_type else [])):
             add_partition(session, table, key)
     session.execute("DELETE FROM state")

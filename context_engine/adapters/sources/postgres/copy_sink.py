@@ -10,7 +10,7 @@ from context_engine.adapters.sources.postgres.calibrations import extent_of
 from context_engine.adapters.sources.postgres.connection import Session, failures
 from context_engine.adapters.sources.postgres.schema import class_key
 from context_engine.adapters.sources.postgres.sink import PostgresSink
-from context_engine.core.models import ClassCalibration, StoredDocument
+from context_engine.core.models import ClassCalibration, WholeDocument
 
 
 class PostgresCopySink(PostgresSink):
@@ -24,7 +24,7 @@ class PostgresCopySink(PostgresSink):
             self._begin()
             return self._vectors.accept(model_id, dimension)
 
-    def put_stored(self, source_id: str, document: StoredDocument) -> None:
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
         """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
         with failures():
             row, rids, searched = self._write(

@@ -28,7 +28,7 @@ def probe(
     (documents,) = one_row(
         session,
         "SELECT count(*) FROM documents JOIN sources USING (source_key) WHERE source_id = %s AND class_key = ANY(%s)",
-        (source_id, [held.key for held in classes]),
+        (source_id, [access_class.key for access_class in classes]),
     )
     remarks = [
         f"{name} is a copy of it that a trial left, unless one runs now: DROP SCHEMA {name} CASCADE removes it"
@@ -36,7 +36,7 @@ def probe(
     ]
     is_low = recall is not None and recall < LEAST_RECALL
     low = [Notice(NoticeCode.ANN_RECALL_LOW, source_id, "ann_recall_low")] if is_low else []
-    by_text = "BM25 (pg_textsearch)" if classes and all(held.ranked for held in classes) else "tsvector"
+    by_text = "BM25 (pg_textsearch)" if classes and all(access_class.ranked for access_class in classes) else "tsvector"
     (walled,) = one_row(session, "SELECT row_security_active('words')")
     measured = {} if recall is None else {"ann_recall": round(recall, 3)}
     return Examination(

@@ -68,7 +68,9 @@ class StoreState(NamedTuple):
 
     def readable(self, access: AccessScope | None) -> tuple[HeldClass, ...]:
         """Return the classes that a caller may read; None admits everything."""
-        return tuple(held for held in self.classes if access is None or access.admits(held.holds))
+        return tuple(
+            access_class for access_class in self.classes if access is None or access.admits(access_class.holds)
+        )
 
 
 _CLEAN: Final = (

@@ -51,7 +51,7 @@ from context_engine.core.models import (
     ScoreKind,
     SourceAnswer,
     SourceQuery,
-    StoredDocument,
+    WholeDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.core.query.spelling import words_to_check
@@ -248,7 +248,7 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
             read_state(session)
             return whole_documents.document_hashes(session, source_id)
 
-    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
         with self._servers.reading(_LIST_S) as session:
             yield from whole_documents.stored_documents(session, source_id, keys)
@@ -300,9 +300,9 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
             classes = state.readable(access)
-            keys = [held.key for held in classes]
+            keys = [access_class.key for access_class in classes]
             learnt = (session.execute(_LEARNT, {"keys": keys}).fetchall(), adapter_rows(session, state).version(keys))
-        if any(held.generation is None for held in classes):
+        if any(access_class.generation is None for access_class in classes):
             return ""
         seen = (state._replace(generation=0, moves=0, classes=classes), learnt)
         return hashlib.sha256(repr(seen).encode()).hexdigest()
@@ -311,7 +311,7 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         """Return what the server is and what it holds of a source."""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
-            watched = self.watch.recall([held.key for held in state.readable(access)])
+            watched = self.watch.recall([access_class.key for access_class in state.readable(access)])
             return probe(session, state, source_id, access, watched)
 
     def watched_recall(self) -> float | None:

@@ -185,7 +185,9 @@ def index_vectors(session: Session) -> None:
     if kind is None:
         return
     create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
-    for key in [held.key for held in read_state(session).classes if held.texts >= APPROXIMATE_FROM]:
+    for key in [
+        access_class.key for access_class in read_state(session).classes if access_class.texts >= APPROXIMATE_FROM
+    ]:
         table = f"vectors_{key}"
         names = (f"{table}_hnsw", table, f"{kind}_cosine_ops")
         session.execute(create.format(*map(sql.Identifier, names)))

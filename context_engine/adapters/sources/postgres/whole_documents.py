@@ -17,7 +17,7 @@ from context_engine.core.models import (
     ClassCalibration,
     Classification,
     ScopeCalibration,
-    StoredDocument,
+    WholeDocument,
 )
 
 _LIST_S: Final = 600.0
@@ -54,7 +54,7 @@ def hashes_of(servers: Servers, source_id: str) -> Mapping[tuple[str, str], str]
 
 def stored_documents(
     session: Session, source_id: str, keys: Sequence[tuple[str, str]]
-) -> Iterator[StoredDocument | None]:
+) -> Iterator[WholeDocument | None]:
     """Yield each document, or None if the source has no such document; see `Copyable`.
 
     Args:
@@ -77,13 +77,13 @@ def stored_documents(
                 yield None
 
 
-def _document(key: tuple[str, str], rows: Sequence[Any], model: str, kind: str) -> StoredDocument:
+def _document(key: tuple[str, str], rows: Sequence[Any], model: str, kind: str) -> WholeDocument:
     _, content_hash, indexed_at, rules, classification, *_ = rows[0]
     access = AccessClass(rules, Classification(classification) if classification else None)
     held = [row[5:] for row in rows if row[5] is not None]
     chunks = [as_written(ChunkRow(*row[:4])) for row in held]
     vectors = [[from_server(part, kind) for part in row[4]] for row in held]
-    return StoredDocument(*key, content_hash, indexed_at, access, chunks, vectors, model if any(vectors) else "")
+    return WholeDocument(*key, content_hash, indexed_at, access, chunks, vectors, model if any(vectors) else "")
 
 
 def class_calibrations(session: Session, domain: str) -> list[ClassCalibration]:

@@ -13,7 +13,7 @@ from operator import mul
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.stores.index_text import index_texts
-from context_engine.core.models import StoredDocument
+from context_engine.core.models import WholeDocument
 from context_engine.core.protocols import Copyable, CopySink, Sink
 
 Key = tuple[str, str]
@@ -145,7 +145,7 @@ class StoreCopier:
                 waiting = 0
         self._sink.commit()
 
-    def _fitting(self, document: StoredDocument) -> StoredDocument:
+    def _fitting(self, document: WholeDocument) -> WholeDocument:
         """Return a document without vectors if the other store can hold none."""
         model = _model_of(document)
         if model is None:
@@ -198,7 +198,7 @@ class _Plan(NamedTuple):
         )
 
 
-def difference_of(own: StoredDocument, other: StoredDocument | None) -> str:
+def difference_of(own: WholeDocument, other: WholeDocument | None) -> str:
     """Return what differs in another store's copy of a document, in words; "" if nothing does.
 
     Vectors are the same if they have the same direction, for stores round them differently. A heading without text may
@@ -220,7 +220,7 @@ def difference_of(own: StoredDocument, other: StoredDocument | None) -> str:
 _COMPARED: Final = {"content_hash": "its hash", "indexed_at": "its time of ingestion", "access": "its access class"}
 
 
-def _same_vectors(own: StoredDocument, other: StoredDocument) -> bool:
+def _same_vectors(own: WholeDocument, other: WholeDocument) -> bool:
     pairs = list(zip(_vectors_of(own), _vectors_of(other), strict=True))
     unequal = [place for place, (first, second) in enumerate(pairs) if bool(first) != bool(second)]
     if unequal:
@@ -241,16 +241,16 @@ def _same_direction(first: Sequence[float], second: Sequence[float]) -> bool:
     return product >= _LEAST_COSINE * sqrt(fsum(map(mul, first, first)) * fsum(map(mul, second, second))) > 0.0
 
 
-def _vectors_of(document: StoredDocument) -> Sequence[Sequence[Sequence[float]]]:
+def _vectors_of(document: WholeDocument) -> Sequence[Sequence[Sequence[float]]]:
     return document.vectors or [()] * len(document.chunks)
 
 
-def _model_of(document: StoredDocument) -> tuple[str, int] | None:
+def _model_of(document: WholeDocument) -> tuple[str, int] | None:
     """Return the model and the dimension of a document's vectors, None if it has none."""
     first = next((vector for vectors in document.vectors for vector in vectors), None)
     return None if first is None else (document.model_id, len(first))
 
 
-def _read(store: Copyable, source_id: str, keys: Sequence[Key]) -> Iterator[StoredDocument | None]:
+def _read(store: Copyable, source_id: str, keys: Sequence[Key]) -> Iterator[WholeDocument | None]:
     for start in range(0, len(keys), _READ_AT_ONCE):
         yield from store.stored_documents(source_id, keys[start : start + _READ_AT_ONCE])

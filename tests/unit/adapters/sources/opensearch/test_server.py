@@ -11,7 +11,7 @@ import pytest
 import respx
 
 from context_engine.adapters.sources.opensearch import server
-from context_engine.adapters.sources.opensearch.server import Calls, OpenSearchServer, Search
+from context_engine.adapters.sources.opensearch.server import Calls, OpenSearchServer, SearchBody
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import (
     SourceAuthError,
@@ -106,20 +106,20 @@ def test_failed_and_slow_shards_are_told_beside_the_hits() -> None:
     part = {**HIT, "timed_out": False, "_shards": {"total": 4, "successful": 3, "failed": 0}}
     respx.post(f"{BASE}/_msearch").respond(json={"responses": [part]})
     asked = calls()
-    assert asked.search([Search(["notes-1"], {}), Search([], {})]) == [part, {"hits": {"hits": []}}]
+    assert asked.search([SearchBody(["notes-1"], {}), SearchBody([], {})]) == [part, {"hits": {"hits": []}}]
     (failure,) = asked.failures
     assert "1 of 4 shards" in str(failure) and failure.retryable
 
     respx.post(f"{BASE}/_msearch").respond(json={"responses": [{**HIT, "timed_out": True}]})
     asked = calls()
-    asked.search([Search(["notes-1"], {})])
+    asked.search([SearchBody(["notes-1"], {})])
     assert len(asked.failures) == 1
 
 
 @respx.mock
 def test_a_search_that_fails_in_all_shards_raises() -> None:
     respx.post(f"{BASE}/_msearch").respond(json={"responses": [failed("search_phase_execution_exception", status=503)]})
-    assert isinstance(error_of(lambda: calls().search([Search(["notes-1"], {})])), SourceUnavailable)
+    assert isinstance(error_of(lambda: calls().search([SearchBody(["notes-1"], {})])), SourceUnavailable)
 
 
 @respx.mock

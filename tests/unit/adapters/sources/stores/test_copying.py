@@ -13,13 +13,13 @@ pytest.importorskip("numpy", reason="the toy store")
 
 from context_engine.adapters.sources.stores import copying
 from context_engine.adapters.sources.stores.copying import StoreCopier, difference_of, planned
-from context_engine.core.models import AccessClass, Chunk, SourceSpec, StoredDocument
+from context_engine.core.models import AccessClass, Chunk, SourceSpec, WholeDocument
 from tests.toy_store import ToySink, ToyStore
 
 SPEC = SourceSpec(id="notes", type="bank_sop")
 SUMMER = Chunk(content="The limit is five million.", chunk_id="c1", document_id="summer", title="Limits")
 HEADING = Chunk(content="Limits", chunk_id="c0", document_id="summer", title="Limits")
-DOCUMENT = StoredDocument(
+DOCUMENT = WholeDocument(
     "summer", "1", "hash", "2026-01-05T08:00:00+00:00", AccessClass(), [HEADING, SUMMER], [(), [(0.6, 0.8)]], "m"
 )
 
@@ -80,7 +80,7 @@ def test_a_document_that_cannot_be_copied_is_named(tmp_path: Path, monkeypatch: 
     origin, target = store(tmp_path, "origin", a="one", b="two"), store(tmp_path, "target")
     whole = ToySink.put_stored
 
-    def lossy(self: ToySink, source_id: str, document: StoredDocument) -> None:
+    def lossy(self: ToySink, source_id: str, document: WholeDocument) -> None:
         shorter = [chunk._replace(title=None, content=chunk.content[:2]) for chunk in document.chunks]
         whole(self, source_id, document._replace(chunks=shorter) if document.document_id == "b" else document)
 
@@ -106,7 +106,7 @@ def test_a_transaction_ends_with_a_whole_document(tmp_path: Path, monkeypatch: p
 class WithVectors(ToyStore):
     """A store that holds a vector for each chunk."""
 
-    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[StoredDocument | None]:
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         for document in super().stored_documents(source_id, keys):
             yield document and document._replace(vectors=[[(1.0, 0.0)] for _ in document.chunks], model_id="m")
 
