@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
-from context_engine.adapters.sources.stores.dry_sink import DrySink
+from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, Sink
 from context_engine.errors import ConfigError, StoreError

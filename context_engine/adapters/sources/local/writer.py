@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 
 from context_engine.adapters.sources.local import schema, whole_documents
 from context_engine.adapters.sources.local.embedding import Embedded, EmbeddingWriter
@@ -21,6 +20,7 @@ from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.partitions import partition_key, touch
 from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.sinks import CommittingSink
 from context_engine.adapters.sources.stores.vector_form import VectorForm
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Chunk, ClassCalibration, WholeDocument
@@ -32,7 +32,7 @@ from context_engine.settings.sqlite_copy import rewritten
 _log = logging.getLogger(__name__)
 
 
-class BaseWriter:
+class BaseWriter(CommittingSink):
     """Writes documents to an embedded base, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Readers are not blocked. Opening first completes the work of an interrupted writer, and rebuilds an index that is
@@ -244,18 +244,6 @@ class BaseWriter:
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the folder only."""
         return SinkReport(str(self._root))
-
-    def __enter__(self) -> BaseWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self.commit()
-        finally:
-            self.close()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -14,9 +14,9 @@ from context_engine.adapters.sources.opensearch.server import OpenSearchServer
 from context_engine.adapters.sources.opensearch.sink import OpenSearchSink, ShapedStore
 from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore, stored_documents
-from context_engine.adapters.sources.stores.dry_sink import DrySink
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import SourceSpec

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, Query, StoreView, any_of, both
@@ -34,6 +33,7 @@ from context_engine.adapters.sources.opensearch.state import (
 )
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.sinks import CommittingSink
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError
@@ -53,7 +53,7 @@ class ShapedStore(NamedTuple):
     at_once: int
 
 
-class OpenSearchSink:
+class OpenSearchSink(CommittingSink):
     """Writes documents, for one thread; a `ReportingSink` and `FileTrackingSink`.
 
     Opening makes the store if it is not there, removes what a killed writer left, moves the documents whose access
@@ -209,18 +209,6 @@ class OpenSearchSink:
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the connection and the indices."""
         return SinkReport(f"indices '{self._store.prefix}-*' of connection {self._store.connection!r}")
-
-    def __enter__(self) -> OpenSearchSink:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self.commit()
-        finally:
-            self.close()
 
     def _documents(self, source_id: str) -> dict[tuple[str, str], HeldDocument]:
         if source_id not in self._known:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
-from context_engine.adapters.sources.stores.dry_sink import DrySink
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Embedder, Sink

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final
 
 from psycopg.pq import TransactionStatus
@@ -26,6 +25,7 @@ from context_engine.adapters.sources.postgres.vectors import DocumentRow, Vector
 from context_engine.adapters.sources.postgres.words import WordWriter
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.sinks import CommittingSink
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
@@ -34,7 +34,7 @@ _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
 
 
-class PostgresSink:
+class PostgresSink(CommittingSink):
     """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
@@ -206,18 +206,6 @@ class PostgresSink:
     def report(self, written: int) -> SinkReport:
         """Return the report of a run."""
         return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
-
-    def __enter__(self) -> PostgresSink:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self.commit()
-        finally:
-            self.close()
 
     def _begin(self) -> None:
         status = self._session.info.transaction_status
