@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
@@ -16,13 +16,12 @@ from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore, stored_documents
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.store_source import StoreSource
-from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import SourceSpec
-from context_engine.core.protocols import Embedder, Sink
+from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError
-from context_engine.settings.messages import config_error
 
 
 class OpenSearchSettings(BaseModel):
@@ -50,18 +49,7 @@ def check_opensearch(spec: SourceSpec) -> OpenSearchSettings:
     Raises:
         ConfigError: no connection, dataset ids, or an unusable setting.
     """
-    where = f"sources.{spec.id}"
-    if spec.connection is None:
-        problem = "adapter 'opensearch' needs a connection: name one of connections.yaml"
-        raise ConfigError(problem, key=f"{where}.connection")
-    if spec.dataset_ids:
-        raise ConfigError("adapter 'opensearch' does not use this key: remove it", key=f"{where}.dataset_ids")
-    try:
-        return OpenSearchSettings.model_validate(dict(spec.settings))
-    except ValidationError as error:
-        first = config_error(error, dict(spec.settings), OpenSearchSettings, file="")
-        key = ".".join(part for part in (where, "settings", first.key) if part)
-        raise ConfigError(first.problem, key=key) from None
+    return settings_of(spec, OpenSearchSettings)
 
 
 @contextmanager
@@ -84,7 +72,7 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
             settings.shards, settings.replicas, settings.vector_engine, settings.m, settings.ef_construction
         )
         store = ShapedStore(specs[0].connection or "", settings.index_prefix, shape, settings.bulk_rows)
-        embedder, place = _embedder(context), places(specs, context.rules_of)
+        embedder, place = embedder_of(context), places(specs, context.rules_of)
         with OpenSearchSink(
             server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
         ) as sink:
@@ -104,15 +92,10 @@ def open_opensearch(spec: SourceSpec, context: SourceContext) -> StoreSource:
 
     def make() -> OpenSearchStore:
         options = SearchOptions.of(context.settings)
-        return OpenSearchStore(_server(spec, context), prefix, options, _embedder(context), context.clock)
+        return OpenSearchStore(_server(spec, context), prefix, options, embedder_of(context), context.clock)
 
     store: OpenSearchStore = context.shared(("opensearch", spec.connection, prefix), make)
     return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
-
-
-def _embedder(context: SourceContext) -> Embedder | None:
-    embedder = context.embedder()
-    return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
 
 
 def _server(spec: SourceSpec, context: SourceContext) -> OpenSearchServer:

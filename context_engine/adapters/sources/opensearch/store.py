@@ -17,12 +17,11 @@ from context_engine.adapters.sources.opensearch.conditions import (
 from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer, SearchBody
 from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, IndexState, StateDocument, other_model
-from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.query_vectors import QueryVectors
-from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
-from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.question import question_of
 from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE, ServedStoreBase
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -30,13 +29,11 @@ from context_engine.core.models import (
     Examination,
     Notice,
     NoticeCode,
-    ScoreKind,
     SourceAnswer,
     SourceQuery,
 )
 from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
 from context_engine.errors import (
-    RepartitionRequired,
     SourceBusy,
     SourceError,
     SourceNotFound,
@@ -44,17 +41,14 @@ from context_engine.errors import (
     StoreVersionMismatch,
 )
 
-_EMBEDDING_SHARE: Final = 0.8
-"""Share of the source's time for the embedder; the search needs the rest."""
 _LIST_S: Final = 600.0
 _TRIES: Final = 3
-_MOST_REMEMBERED: Final = 1_024
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _OF_CHUNKS: Final = {"term": {"kind": "chunk"}}
 T = TypeVar("T")
 
 
-class OpenSearchStore:
+class OpenSearchStore(ServedStoreBase):
     """A knowledge base in the indices of an OpenSearch server. Opened on first use; safe for many threads.
 
     Args:
@@ -65,26 +59,11 @@ class OpenSearchStore:
         clock: measures the embedder's time.
     """
 
-    ingest: Final = INGEST
-
     def __init__(
         self, server: OpenSearchServer, prefix: str, options: SearchOptions, embedder: Embedder | None, clock: Clock
     ) -> None:
-        self._server, self._prefix, self._options, self._embedder = server, prefix, options, embedder
-        self._vectors = None if embedder is None else QueryVectors(embedder, clock)
-        self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
-        self.watch = RecallWatch()
-
-    @property
-    def score_kinds(self) -> frozenset[ScoreKind]:
-        """The kinds of score its chunks carry."""
-        text = frozenset({ScoreKind.BM25})
-        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self._options)}
-
-    def prepare(self, query_text: str, seconds: float) -> None:
-        """Load the embedding model if it was not used before."""
-        if self._vectors is not None:
-            self._vectors.prepare(query_text, seconds)
+        super().__init__(INGEST, options, embedder, clock)
+        self._server, self._prefix = server, prefix
 
     def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
         """Return the best chunks of each of several sources of one domain.
@@ -101,26 +80,29 @@ class OpenSearchStore:
             RepartitionRequired: documents of a source are where former rules put them.
             SourceError, StoreVersionMismatch: the server failed, or indices or vectors are of another version or model.
         """
-        question = question_of(query.words or query.text, self._options, query.expansions)
+        question = question_of(query.words or query.text, self.options, query.expansions)
         calls = self._server.reading(query.timeout_s)
         vectors = self._vectors if by_vector else None
         vector, embedding = (
-            (None, None) if vectors is None else vectors.timed(query.text, _EMBEDDING_SHARE * query.timeout_s)
+            (None, None) if vectors is None else vectors.timed(query.text, EMBEDDING_SHARE * query.timeout_s)
         )
 
         def read(view: StoreView) -> list[SourceAnswer]:
-            notes = self._notes(view, question, vector is not None)
-            self._require_placed(view, scopes)
-            search = IndexSearch(view, question, vector if view.state.model_id else None, self._options, self.watch)
+            stored, keys = view.state.model_id, [access_class.key for access_class in view.classes]
+            self._require_model(stored, vector)
+            notes = self._notes(question, keys, by_vector=vector is not None, has_vectors=stored is not None)
+            for scope in scopes:
+                self._check_place(view, scope.source_id, scope.place)
+            search = IndexSearch(view, question, vector if view.state.model_id else None, self.options, self.watch)
             known = [scope for scope in scopes if scope.source_id in view.state.sources]
             chunks = search.best([scoped(view, scope) for scope in known], query.top_k)
 
             def answer(scope: Scope) -> SourceAnswer:
                 if scope not in known and query.access is None:
-                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
+                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope.source_id, keys),))
                 return SourceAnswer(
                     chunks=chunks.get(scope.source_id, ()),
-                    notes=tuple(self._note(code, scope, view) for code in notes),
+                    notes=tuple(self._note(code, scope.source_id, keys) for code in notes),
                     failures=tuple(_of_source(failure, scope.source_id) for failure in calls.failures),
                     statistics=search.statistics,
                     filter_fields=None if scope.filters is None else fields_of(view, scope.source_id),
@@ -159,7 +141,7 @@ class OpenSearchStore:
         query = both(_of(source_id), {"bool": {"should": wanted, "minimum_should_match": 1}})
 
         def read(view: StoreView) -> list[Chunk]:
-            self._require_placed(view, [Scope(source_id=source_id, place=place)])
+            self._check_place(view, source_id, place)
             return [chunk_of(row) for row in view.rows(query, CHUNK_FIELDS)]
 
         return self._read_all(access, timeout_s, read)
@@ -193,10 +175,6 @@ class OpenSearchStore:
             )
 
         return self._read_all(access, timeout_s, read)
-
-    def watched_recall(self) -> float | None:
-        """Return the lowest mean recall of its access classes (`RecallWatched`)."""
-        return self.watch.lowest()
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
@@ -234,45 +212,15 @@ class OpenSearchStore:
             calls.failures.clear()
         raise SourceBusy("its documents changed during the search: ask again", retryable=True)
 
-    def _notes(self, view: StoreView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
-        """Return the codes of what every source's answer says.
-
-        Raises:
-            StoreVersionMismatch: the vectors are of another model.
-        """
-        stored, codes = view.state.model_id, []
-        if question is not None and question.shortened:
-            codes.append(NoticeCode.QUERY_SHORTENED)
-        if asked_by_vector and stored is None:
-            codes.append(NoticeCode.NO_VECTORS)
-        elif asked_by_vector and self._embedder is not None and stored != self._embedder.model_id:
+    def _require_model(self, stored: str | None, vector: Sequence[float] | None) -> None:
+        """Refuse vectors of another model than the question's."""
+        if vector is not None and stored is not None and self._embedder and stored != self._embedder.model_id:
             raise other_model(stored, self._embedder.model_id)
-        elif asked_by_vector and any(self.watch.is_low(access_class.key) for access_class in view.classes):
-            codes.append(NoticeCode.ANN_RECALL_LOW)
-        return codes
 
-    def _note(self, code: NoticeCode, scope: Scope, view: StoreView) -> Notice:
-        keys = [access_class.key for access_class in view.classes]
-        recall = self.watch.recall(keys) if code is NoticeCode.ANN_RECALL_LOW else None
-        return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
-
-    def _require_placed(self, view: StoreView, scopes: Sequence[Scope]) -> None:
-        """Refuse sources with documents in the wrong class; checked once for each commit."""
-        generation = view.state.generation
-        if len(self._placed) >= _MOST_REMEMBERED:
-            self._placed = {}
-        for scope in scopes:
-            if scope.place is None:
-                continue
-            name = (scope.source_id, scope.place)
-            known = self._placed.get(name)
-            if known is None or known[0] != generation:
-                known = self._placed[name] = (generation, _is_placed(view, scope.source_id, scope.place))
-            if not known[1]:
-                raise RepartitionRequired(
-                    f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
-                    source_id=scope.source_id,
-                )
+    def _check_place(self, view: StoreView, source_id: str, place: SourcePlace | None) -> None:
+        if place is not None:
+            generation = view.state.generation
+            self._require_placed(source_id, place, generation, lambda: _is_placed(view, source_id, place))
 
 
 def _of(source_id: str) -> Mapping[str, Any]:

@@ -8,17 +8,16 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import SourceSpec
-from context_engine.core.protocols import Embedder, Sink
+from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError, MissingExtra
-from context_engine.settings.messages import config_error
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.postgres.connection import Servers
@@ -50,18 +49,7 @@ def check_postgres(spec: SourceSpec) -> PostgresSettings:
     Raises:
         ConfigError: no connection, dataset ids, or an unusable setting.
     """
-    where = f"sources.{spec.id}"
-    if spec.connection is None:
-        problem = "adapter 'postgres' needs a connection: name one of connections.yaml"
-        raise ConfigError(problem, key=f"{where}.connection")
-    if spec.dataset_ids:
-        raise ConfigError("adapter 'postgres' does not use this key: remove it", key=f"{where}.dataset_ids")
-    try:
-        return PostgresSettings.model_validate(dict(spec.settings))
-    except ValidationError as error:
-        first = config_error(error, dict(spec.settings), PostgresSettings, file="")
-        key = ".".join(part for part in (where, "settings", first.key) if part)
-        raise ConfigError(first.problem, key=key) from None
+    return settings_of(spec, PostgresSettings)
 
 
 @contextmanager
@@ -86,7 +74,7 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
             return
         from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
 
-        embedder, place = _embedder(context), places(specs, context.rules_of)
+        embedder, place = embedder_of(context), places(specs, context.rules_of)
         role = next((own.search_role for own in settings if own.search_role), None)
         with PostgresCopySink(
             servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair, search_role=role
@@ -111,16 +99,11 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
 
     def make() -> PostgresStore:
         return PostgresStore(
-            _servers(spec, context), SearchOptions.of(context.settings), _embedder(context), context.clock
+            _servers(spec, context), SearchOptions.of(context.settings), embedder_of(context), context.clock
         )
 
     store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
     return PostgresSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
-
-
-def _embedder(context: SourceContext) -> Embedder | None:
-    embedder = context.embedder()
-    return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
 
 
 def _servers(spec: SourceSpec, context: SourceContext) -> Servers:

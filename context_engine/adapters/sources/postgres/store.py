@@ -31,12 +31,11 @@ from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import links
 from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
-from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
-from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE, ServedStoreBase
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
@@ -48,23 +47,19 @@ from context_engine.core.models import (
     LinkQuery,
     Notice,
     NoticeCode,
-    ScoreKind,
     SourceAnswer,
     SourceQuery,
     WholeDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.core.query.spelling import words_to_check
-from context_engine.errors import RepartitionRequired, StoreVersionMismatch
+from context_engine.errors import StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-_EMBEDDING_SHARE: Final = 0.8
-"""Share of the source's time for the embedder; the search needs the rest."""
 _LISTED_AT_ONCE: Final = 1_000
 _LIST_S: Final = 600.0
-_MOST_REMEMBERED: Final = 1_024
 _LEARNT: Final = (
     "SELECT domain, scorer_id, class_key, calibration FROM calibrations WHERE class_key = ANY(%(keys)s::integer[])"
     " UNION ALL SELECT '', '', key, to_regclass('vectors_' || key || '_hnsw')::text"
@@ -73,7 +68,7 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
+class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibrationKeeping):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
@@ -83,25 +78,9 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         clock: measures the embedder's time, and dates what is kept.
     """
 
-    ingest: Final = INGEST
-
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
-        self._servers, self.options, self._embedder, self._now = servers, options, embedder, clock.now
-        self._vectors = None if embedder is None else QueryVectors(embedder, clock)
-        self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
-        self._adapters = AdapterReader()
-        self.watch = RecallWatch()
-
-    @property
-    def score_kinds(self) -> frozenset[ScoreKind]:
-        """The kinds of score its chunks carry."""
-        text = frozenset({ScoreKind.BM25})
-        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
-
-    def prepare(self, query_text: str, seconds: float) -> None:
-        """Load the embedding model if it was not used before."""
-        if self._vectors is not None:
-            self._vectors.prepare(query_text, seconds)
+        super().__init__(INGEST, options, embedder, clock)
+        self._servers, self._now, self._adapters = servers, clock.now, AdapterReader()
 
     def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
         """Return the best chunks of each of several sources of one domain.
@@ -120,12 +99,14 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         question = question_of(query.words or query.text, self.options, query.expansions)
         vectors = self._vectors if by_vector else None
         vector, embedding = (
-            (None, None) if vectors is None else vectors.timed(query.text, _EMBEDDING_SHARE * query.timeout_s)
+            (None, None) if vectors is None else vectors.timed(query.text, EMBEDDING_SHARE * query.timeout_s)
         )
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
             search, unusable = self._search(view, question, vector, query.domain)
-            notes = self._notes(view, question, vector is not None)
+            notes = self._notes(
+                question, view.classes, by_vector=vector is not None, has_vectors=view.state.model_id is not None
+            )
             calibration = calibrations.in_force(view.session, query.domain, search.scorer_id, view.classes)
             if embedding is not None:
                 by_adapter = embedding._replace(model=search.scorer_id, adapter=search.adapter)
@@ -137,12 +118,15 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
             def answer(scope: Scope) -> SourceAnswer:
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
-                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope, view),))
+                    return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope.source_id, view.classes),))
                 own = [] if key is None else chunks[key]
                 words = SourceWords(view.session, view.classes, NOTHING if key is None else where([by_key[key]]))
                 return SourceAnswer(
                     chunks=own,
-                    notes=(*(self._note(code, scope, view) for code in notes), *_unusable(unusable, scope)),
+                    notes=(
+                        *(self._note(code, scope.source_id, view.classes) for code in notes),
+                        *_unusable(unusable, scope),
+                    ),
                     statistics=statistics_of(view, question, search.collection),
                     calibration=calibration,
                     unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
@@ -163,7 +147,7 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         question = question_of(asked.words or asked.text, self.options, asked.expansions)
         vector = None
         if self._vectors is not None and by_vector:
-            vector = self._vectors.ask(asked.text, _EMBEDDING_SHARE * asked.timeout_s)
+            vector = self._vectors.ask(asked.text, EMBEDDING_SHARE * asked.timeout_s)
         with self._view(asked.access, asked.timeout_s) as view:
             key = self._source_keys(view, [scope]).get(scope.source_id)
             if key is None or (question is None and (vector is None or view.state.model_id is None)):
@@ -189,21 +173,6 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
             raise other_model(stored, self._embedder.model_id)
         adapter, unusable = self._chosen(view, domain)
         return StoreSearch(view, question, vector, self.options, self.watch, adapter), unusable
-
-    def _notes(self, view: SnapshotView, question: StoreQuestion | None, asked_by_vector: bool) -> list[NoticeCode]:
-        """Return the codes of what every source's answer says."""
-        codes = []
-        if question is not None and question.shortened:
-            codes.append(NoticeCode.QUERY_SHORTENED)
-        if asked_by_vector and view.state.model_id is None:
-            codes.append(NoticeCode.NO_VECTORS)
-        elif asked_by_vector and any(map(self.watch.is_low, view.classes)):
-            codes.append(NoticeCode.ANN_RECALL_LOW)
-        return codes
-
-    def _note(self, code: NoticeCode, scope: Scope, view: SnapshotView) -> Notice:
-        recall = self.watch.recall(view.classes) if code is NoticeCode.ANN_RECALL_LOW else None
-        return Notice(code, scope.source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
 
     def _asked(self, query: SourceQuery) -> Sequence[float] | None:
         return None if self._vectors is None else self._vectors.ask(query.text, _LIST_S)
@@ -276,7 +245,7 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
         """
         with self._view(access, timeout_s) as view:
             if place is not None:
-                self._require_placed(view, source_id, place)
+                self._check_place(view, source_id, place)
             rows = view.session.execute(
                 "SELECT indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"
                 " JOIN sources ON sources.source_key = chunks.source_key"
@@ -314,10 +283,6 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
             watched = self.watch.recall([access_class.key for access_class in state.readable(access)])
             return probe(session, state, source_id, access, watched)
 
-    def watched_recall(self) -> float | None:
-        """Return the lowest mean recall of its access classes (`RecallWatched`)."""
-        return self.watch.lowest()
-
     def copy_to(self, data_dir: Path) -> None:
         """Copy a snapshot of the store for a trial in a data folder (`AccessProvable`)."""
         copies.copy_store(self._servers, data_dir)
@@ -345,29 +310,19 @@ class PostgresStore(PostgresAdapterKeeping, PostgresCalibrationKeeping):
                 )
             yield SnapshotView.of(session, state, access)
 
+    def _check_place(self, view: SnapshotView, source_id: str, place: SourcePlace) -> None:
+        generation = view.state.generation
+        self._require_placed(source_id, place, generation, lambda: _is_placed(view, source_id, place))
+
     def _source_keys(self, view: SnapshotView, scopes: Sequence[Scope]) -> dict[str, int]:
         for scope in scopes:
             if scope.place is not None:
-                self._require_placed(view, scope.source_id, scope.place)
+                self._check_place(view, scope.source_id, scope.place)
         rows = view.session.execute(
             "SELECT source_id, source_key FROM sources WHERE source_id = ANY(%s)",
             ([scope.source_id for scope in scopes],),
         )
         return dict(rows.fetchall())
-
-    def _require_placed(self, view: SnapshotView, source_id: str, place: SourcePlace) -> None:
-        """Refuse a source with documents in the wrong class; checked once for each commit."""
-        name, generation = (source_id, place), view.state.generation
-        known = self._placed.get(name)
-        if known is None or known[0] != generation:
-            if len(self._placed) >= _MOST_REMEMBERED:
-                self._placed = {}
-            known = self._placed[name] = (generation, _is_placed(view, source_id, place))
-        if not known[1]:
-            raise RepartitionRequired(
-                f"the access rules or the classification have changed: run '{INGEST}', which moves the documents",
-                source_id=source_id,
-            )
 
 
 def _unusable(adapter_id: str, scope: Scope) -> tuple[Notice, ...]:

@@ -1,0 +1,129 @@
+"""What the stores in a server share: settings of their sources, vectors of questions, notices, placement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from context_engine.adapters.sources.adapter import SourceContext
+from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
+from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.query_vectors import QueryVectors
+from context_engine.adapters.sources.stores.question import StoreQuestion
+from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.vector_form import shortened
+from context_engine.core.models import Notice, NoticeCode, ScoreKind, SourceSpec
+from context_engine.core.protocols import Clock, Embedder
+from context_engine.errors import ConfigError, RepartitionRequired
+from context_engine.settings.messages import config_error
+
+EMBEDDING_SHARE: Final = 0.8
+"""Share of the source's time for the embedder; the search needs the rest."""
+_MOST_REMEMBERED: Final = 1_024
+M = TypeVar("M", bound=BaseModel)
+
+
+def settings_of(spec: SourceSpec, model: type[M]) -> M:
+    """Return the settings of a source whose adapter needs a connection.
+
+    Raises:
+        ConfigError: no connection, dataset ids, or an unusable setting.
+    """
+    where = f"sources.{spec.id}"
+    if spec.connection is None:
+        problem = f"adapter {spec.adapter!r} needs a connection: name one of connections.yaml"
+        raise ConfigError(problem, key=f"{where}.connection")
+    if spec.dataset_ids:
+        raise ConfigError(f"adapter {spec.adapter!r} does not use this key: remove it", key=f"{where}.dataset_ids")
+    try:
+        return model.model_validate(dict(spec.settings))
+    except ValidationError as error:
+        first = config_error(error, dict(spec.settings), model, file="")
+        key = ".".join(part for part in (where, "settings", first.key) if part)
+        raise ConfigError(first.problem, key=key) from None
+
+
+def embedder_of(context: SourceContext) -> Embedder | None:
+    """Return the configured embedder, which makes vectors of the configured length; None if there is none."""
+    embedder = context.embedder()
+    return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
+
+
+class ServedStoreBase:
+    """The part of a store that does not depend on its server. Safe for many threads.
+
+    Args:
+        ingest: the command that writes the store, for messages.
+        options: options of search.
+        embedder: makes the vectors of questions; None: text search only.
+        clock: measures the embedder's time.
+    """
+
+    def __init__(self, ingest: str, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
+        self.ingest, self.options, self._embedder = ingest, options, embedder
+        self._vectors = None if embedder is None else QueryVectors(embedder, clock)
+        self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
+        self.watch = RecallWatch()
+
+    @property
+    def score_kinds(self) -> frozenset[ScoreKind]:
+        """The kinds of score its chunks carry."""
+        text = frozenset({ScoreKind.BM25})
+        return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
+
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load the embedding model if it was not used before."""
+        if self._vectors is not None:
+            self._vectors.prepare(query_text, seconds)
+
+    def watched_recall(self) -> float | None:
+        """Return the lowest mean recall of its access classes (`RecallWatched`)."""
+        return self.watch.lowest()
+
+    def _notes(
+        self, question: StoreQuestion | None, keys: Sequence[int], *, by_vector: bool, has_vectors: bool
+    ) -> list[NoticeCode]:
+        """Return the codes of what every source's answer says.
+
+        Args:
+            keys: the access classes that the caller may read.
+            by_vector: whether the question has a vector.
+        """
+        codes = []
+        if question is not None and question.shortened:
+            codes.append(NoticeCode.QUERY_SHORTENED)
+        if by_vector and not has_vectors:
+            codes.append(NoticeCode.NO_VECTORS)
+        elif by_vector and any(map(self.watch.is_low, keys)):
+            codes.append(NoticeCode.ANN_RECALL_LOW)
+        return codes
+
+    def _note(self, code: NoticeCode, source_id: str, keys: Sequence[int]) -> Notice:
+        recall = self.watch.recall(keys) if code is NoticeCode.ANN_RECALL_LOW else None
+        return Notice(code, source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
+
+    def _require_placed(
+        self, source_id: str, place: SourcePlace, generation: int, is_placed: Callable[[], bool]
+    ) -> None:
+        """Refuse a source with documents in the wrong access class; checked once for each commit.
+
+        Args:
+            generation: the number of the commit that is searched.
+            is_placed: returns whether every document of the source, readable or not, is in the class of its place.
+
+        Raises:
+            RepartitionRequired: some documents are in another class.
+        """
+        name = (source_id, place)
+        known = self._placed.get(name)
+        if known is None or known[0] != generation:
+            if len(self._placed) >= _MOST_REMEMBERED:
+                self._placed = {}
+            known = self._placed[name] = (generation, is_placed())
+        if not known[1]:
+            raise RepartitionRequired(
+                f"the access rules or the classification have changed: run '{self.ingest}', which moves the documents",
+                source_id=source_id,
+            )
