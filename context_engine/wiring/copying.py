@@ -125,8 +125,8 @@ def _as_one_of(adapter: str, spec: SourceSpec, order: CopyOrder) -> SourceSpec:
         except ConfigError as error:
             problems.append(error.problem)
     raise InvalidRequest(
-        f"source {spec.id!r} cannot be one of adapter {adapter!r}: {problems[0]} (--connection and --set say what the "
-        "manifest does not)"
+        f"source {spec.id!r} cannot be one of adapter {adapter!r}: {problems[0]} (give --connection and --set where "
+        "the manifest has none)"
     )
 
 

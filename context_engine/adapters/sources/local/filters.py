@@ -54,7 +54,7 @@ class Dictionary:
 
 
 def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, list[tuple[int, Any]]]:
-    """Return the number of having a field, or None if no chunk has it, and (number, value) of each distinct value."""
+    """Return the number that says "has the field" (None if no chunk has it), and (number, value) of each value."""
     if any("\ud800" <= char <= "\udfff" for char in name):
         return None, []  # lone surrogates cannot be stored
     has, values = None, []

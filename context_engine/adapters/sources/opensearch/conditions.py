@@ -102,7 +102,7 @@ def found_by(chunk: Chunk) -> dict[str, Any]:
 
 
 def _attribute(name: str, value: str) -> str:
-    """Return a value as it is indexed; of a long one its digest, which begins as no JSON does."""
+    """Return a value as it is indexed: its JSON, or the digest of a long one, which is never valid JSON."""
     kept = value if len(value) <= _LONGEST else "#" + hashlib.sha256(value.encode()).hexdigest()
     return f"={name}\0{kept}"
 
@@ -118,7 +118,7 @@ class FieldTable:
         self._known: list[tuple[str, str]] = []
 
     def values_of(self, name: str) -> FieldValues:
-        """Return the number of having a field, and (number, value) of each distinct value."""
+        """Return the number that says "has the field", and (number, value) of each distinct value."""
         texts = self._texts(name)
         values = [(self._number("attributes", text), self._value(name, text)) for text in texts]
         return (self._number("fields_held", name) if values and name != CLAIMS else None), values

@@ -20,7 +20,7 @@ from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMisma
 
 LAYOUT_VERSION: Final = 1
 LEASE_S: Final = 120.0
-"""A writer that has not written for so long has ended; another may write."""
+"""Seconds after which a silent writer counts as ended, so that another may write."""
 WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
 """The analysis that the rows were made with."""
 

@@ -59,7 +59,7 @@ class Attributes:
 
 
 def values_of(session: Session, name: str) -> FieldValues:
-    """Return the number of having a field, None if no chunk has it, and (number, value) of each distinct value."""
+    """Return the number that says "has the field" (None if no chunk has it), and (number, value) of each value."""
     if not storable(name):
         return None, []
     has, values = None, []

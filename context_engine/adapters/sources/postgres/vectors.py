@@ -253,7 +253,7 @@ def received(data: Sequence[bytes], kind: str, dimension: int) -> Array:
 
 
 _HEAD: Final = struct.Struct(">HH")
-"""Before its numbers a vector has their count, and two bytes of no meaning."""
+"""The header of a vector in binary form: the count of its numbers, and two unused bytes."""
 _FORMATS: Final = {"halfvec": "e", "vector": "f"}
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 """The adapter in force."""
 OFF: Final = "off"
-"""None: questions and passages are compared as the model has them."""
+"""No adapter: the vectors of the model are compared as they are."""
 _MOST_BYTES: Final = 1 << 26
-"""Of the maps that are kept in memory, at least one adapter: 56 of 384 numbers, 8 of 1,024."""
+"""Memory for maps: 56 adapters of 384 numbers, or 8 of 1,024. One adapter is always kept."""
 
 
 class ChosenAdapter(NamedTuple):

@@ -18,7 +18,7 @@ _MOST_SECTIONS: Final = 4
 OF_A_DOCUMENT: Final = 3
 """Chunks of a document that is cited as a whole: the best for the question."""
 MOST_NAMED: Final = 200
-"""Rows or documents that are looked at for one name."""
+"""Most rows or documents that are read for one name."""
 
 
 class GraphRow(NamedTuple):

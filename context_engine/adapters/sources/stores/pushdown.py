@@ -72,7 +72,7 @@ def standing_of(spec: SourceSpec, chunk: Chunk) -> Mapping[str, Any]:
 _MOST_RESOLVED: Final = 64
 T = TypeVar("T")
 FieldValues = tuple[int | None, list[tuple[int, Any]]]
-"""The number of having a field, None if no row has it, and (number, value) of each distinct value."""
+"""The number that says "has the field" (None if no row has it), and (number, value) of each distinct value."""
 
 
 class RowSets(Protocol[T]):

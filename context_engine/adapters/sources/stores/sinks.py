@@ -35,7 +35,7 @@ class CommittingSink(ABC):
 
 
 class DrySink:
-    """A `Sink` that stores nothing, and knows what is stored.
+    """A `Sink` that writes nothing, but lists the stored documents.
 
     Args:
         documents: returns {(document_id, version): content_hash} of a source.

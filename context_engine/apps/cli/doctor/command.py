@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from rich.text import Text
@@ -12,6 +12,8 @@ from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
+    JobsReport,
+    ServiceReport,
     adapter_text,
     audit_lines,
     jobs_lines,
@@ -30,9 +32,11 @@ from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.core.models import ScopeThreshold
+    from context_engine.core.models import ScopeThreshold, StoredAdapter
+    from context_engine.wiring.audit_report import AuditReport
     from context_engine.wiring.examine import ExaminedSource
     from context_engine.wiring.model_report import ModelReport
+    from context_engine.wiring.privacy import PrivacyReport
 
 SAMPLE: Final = "approval limit policy"
 EXAMINE_S: Final = 20.0  # longer than a search: an examination may send several requests per dataset
@@ -88,6 +92,79 @@ def doctor(
         return 0 if good else FAILURE
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
+    context = open_context(location, operator=True)
+    diagnosis = _diagnosed(context, domain, None if no_query else query)
+    if as_json:
+        print_json(diagnosis.to_dict())
+    else:
+        _show(diagnosis.sources, diagnosis.notes)
+        for line in diagnosis.lines(context):
+            print_line(line)
+    return 0 if diagnosis.ok else FAILURE
+
+
+class Diagnosis(NamedTuple):
+    """All that `doctor` found.
+
+    Attributes:
+        notes: advice on the sources.
+        scope: the scope threshold in force, by domain.
+    """
+
+    sources: list[ExaminedSource]
+    models: list[ModelReport]
+    notes: list[str]
+    scope: Mapping[str, ScopeThreshold]
+    adapters: list[StoredAdapter]
+    access: Sequence[Notice]
+    privacy: PrivacyReport
+    audit: AuditReport
+    service: ServiceReport
+    jobs: JobsReport
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        parts = (self.privacy, self.audit, self.service, self.jobs)
+        works = all(source.ok for source in self.sources) and all(model.ok for model in self.models)
+        return works and all(part.problem is None for part in parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, ready for JSON."""
+        return {
+            "ok": self.ok,
+            "sources": [_published(source) for source in self.sources],
+            "models": [model.to_dict() for model in self.models],
+            "notes": self.notes,
+            "scope": {name: threshold._asdict() for name, threshold in self.scope.items()},
+            "adapters": [adapter._asdict() for adapter in self.adapters],
+            "access": [
+                {"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in self.access
+            ],
+            "privacy": self.privacy.to_dict(),
+            "audit": self.audit.to_dict(),
+            "service": self.service.to_dict(),
+            "jobs": self.jobs._asdict(),
+        }
+
+    def lines(self, context: CliContext) -> Iterator[Text]:
+        """Yield the lines below the table of sources."""
+        yield from map(_model_line, self.models)
+        yield from _scope_lines(self.scope)
+        yield from (Text(f"! {clean(notice.message)}", "yellow") for notice in self.access)
+        yield from adapter_text(context, self.adapters)
+        yield from privacy_lines(self.privacy)
+        yield from audit_lines(self.audit)
+        yield from jobs_lines(self.jobs)
+        yield from service_lines(self.service)
+
+
+def _diagnosed(context: CliContext, domain: str | None, sample: str | None) -> Diagnosis:
+    """Try everything.
+
+    Args:
+        sample: the sample query; None: send none, and try no model.
+    """
     from context_engine.wiring.access_advice import access_notices
     from context_engine.wiring.audit_report import audit_report
     from context_engine.wiring.examine import adapter_advice
@@ -95,51 +172,24 @@ def doctor(
     from context_engine.wiring.privacy import privacy_report
     from context_engine.wiring.scope import scopes_in_force
 
-    context = open_context(location, operator=True)
     setup = context.setup
     with busy("Trying the sources …", quiet=True):
-        reports = list(_reports(context, domain, None if no_query else query))
+        sources = list(_reports(context, domain, sample))
     with busy("Trying the models …", quiet=True):
-        models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope = scopes_in_force(setup, context.data_dir, domain)
+        models = [] if sample is None else list(model_reports(setup, setup.models(context.data_dir)))
     adapters, stored_models = stored_adapters(setup, context.data_dir, domain)
-    notes = [*adapter_advice(reports), *blend_notes(setup, adapters, stored_models, domain)]
-    access, privacy = access_notices(setup), privacy_report(setup.masking(), setup.mask)
-    audit, service = audit_report(setup, context.data_dir), service_report(context, None if no_query else query)
-    jobs = jobs_report(context)
-    ok = all(report.ok for report in reports) and all(model.ok for model in models)
-    ok = ok and privacy.problem is None and audit.problem is None and service.problem is None and jobs.problem is None
-    if as_json:
-        published = {
-            "ok": ok,
-            "sources": [_published(report) for report in reports],
-            "models": [model.to_dict() for model in models],
-            "notes": notes,
-            "scope": {name: threshold._asdict() for name, threshold in scope.items()},
-            "adapters": [adapter._asdict() for adapter in adapters],
-            "access": [
-                {"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in access
-            ],
-            "privacy": privacy.to_dict(),
-            "audit": audit.to_dict(),
-            "service": service.to_dict(),
-            "jobs": jobs._asdict(),
-        }
-        print_json(published)
-    else:
-        _show(reports, notes)
-        for line in (
-            *map(_model_line, models),
-            *_scope_lines(scope),
-            *(Text(f"! {clean(notice.message)}", "yellow") for notice in access),
-            *adapter_text(context, adapters),
-            *privacy_lines(privacy),
-            *audit_lines(audit),
-            *jobs_lines(jobs),
-            *service_lines(service),
-        ):
-            print_line(line)
-    return 0 if ok else FAILURE
+    return Diagnosis(
+        sources=sources,
+        models=models,
+        notes=[*adapter_advice(sources), *blend_notes(setup, adapters, stored_models, domain)],
+        scope=scopes_in_force(setup, context.data_dir, domain),
+        adapters=adapters,
+        access=access_notices(setup),
+        privacy=privacy_report(setup.masking(), setup.mask),
+        audit=audit_report(setup, context.data_dir),
+        service=service_report(context, sample),
+        jobs=jobs_report(context),
+    )
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
@@ -222,7 +272,7 @@ def _model_line(model: ModelReport) -> Text:
     return Text(f"{name} good", "green") if model.problem is None else Text(f"✗ {name}: {clean(model.problem)}", "red")
 
 
-def _scope_lines(scope: dict[str, ScopeThreshold]) -> Iterator[Text]:
+def _scope_lines(scope: Mapping[str, ScopeThreshold]) -> Iterator[Text]:
     for name, threshold in scope.items():
         text = f"scope threshold of {clean(name)}: {threshold.value:.2f}, {threshold.origin or 'from the settings'}"
         yield Text(text, "dim")

@@ -45,9 +45,9 @@ Exit code: 0 every document is the same in both stores, 1 some are not, 2 usage 
 def copy(location: ConfigLocation, domain: str | None, as_json: bool, settings: Sequence[str], **options: Any) -> int:
     """Copy the documents of a store to a store of another adapter, with their vectors: nothing is embedded again.
 
-    The sources are those whose manifest names either adapter; the manifest stays as it is. Documents that are there
-    with the same hash are skipped, so an interrupted command can simply be run again. At the end every document is read
-    from both stores and compared, chunk by chunk and vector by vector.
+    The sources are those whose manifest names either adapter; the manifest stays as it is. Documents that the
+    target already has with the same hash are skipped, so run an interrupted command again. At the end every document is
+    read from both stores and compared, chunk by chunk and vector by vector.
     """
     from context_engine.wiring.copying import CopyOrder, copy_domain
 

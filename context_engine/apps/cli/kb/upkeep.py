@@ -11,7 +11,7 @@ import click
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.audit.removal import drop_kept_answers
 from context_engine.apps.cli.console import note, outcome, print_json, print_line, print_table, styled
-from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_domain, with_location
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.ingest import calibrate_store
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import calibration_text, opened_base, print_calibrations
@@ -140,7 +140,7 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb remove products --dry-run")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@with_domain("Only sources of this domain")
+@click.option("--domain", "-d", metavar="NAME", help="Only sources of this domain [default: of every domain].")
 @click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @with_yes
 @with_json
@@ -151,8 +151,8 @@ def remove(
     """Remove all documents of sources, by id or namespace, from their stores, indexes and caches.
 
     NAME is the id or the namespace of sources in the manifests, which stay as they are. Sources in the embedded base,
-    in a database and in Dify are emptied; the indexes are rebuilt, so that no file holds a word of them. The ledger
-    keeps what was shown of them: 'audit erase' deletes that.
+    in a database and in Dify are emptied; the indexes are rebuilt, so that no file of the base keeps their text. The
+    ledger keeps what was shown of them: 'audit erase' deletes that.
     """
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.wiring.sinks import groups_named, open_sink, remove_documents
