@@ -41,12 +41,13 @@ from context_engine.apps.packaging.files import Files, read_folder, read_package
 from context_engine.apps.packaging.findings import PluginFinding, PluginReport
 from context_engine.apps.packaging.manifest import check_manifest
 from context_engine.apps.packaging.marketplace import check_marketplace
-from context_engine.apps.packaging.provider import check_group, check_provider
+from context_engine.apps.packaging.provider import check_datasource_provider, check_group, check_provider
 from context_engine.apps.packaging.requirements import check_requirements, check_versions
 from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
 from context_engine.errors import ConfigError
 
 _LOOPS: Final = ("asyncio", "anyio")
+_OWN_FOLDERS: Final = ("provider", "tools", "endpoints", "group", "datasources")
 _ENGINE: Final = "context_engine"
 
 
@@ -83,7 +84,7 @@ def _names(node: ast.AST) -> list[str]:
 
 def _is_own(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return path.endswith(".py") and (len(parts) == 1 or parts[0] in ("provider", "tools", "endpoints", "group"))
+    return path.endswith(".py") and (len(parts) == 1 or parts[0] in _OWN_FOLDERS)
 
 
 def _parsed(report: PluginReport, path: str) -> ast.Module | None:
@@ -262,6 +263,9 @@ def check_files(
         for provider in manifest.at("plugins").at("tools").items():
             if isinstance(provider.value, str) and provider.value in files:
                 check_provider(report, provider.value, manifest)
+        for provider in manifest.at("plugins").at("datasources").items():
+            if isinstance(provider.value, str) and provider.value in files:
+                check_datasource_provider(report, provider.value)
         for group in manifest.at("plugins").at("endpoints").items():
             if isinstance(group.value, str) and group.value in files:
                 check_group(report, group.value)
