@@ -118,6 +118,9 @@ try:
     from dify_plugin.core.plugin_registration import PluginRegistration
     found = PluginRegistration(DifyPluginEnv())
     out["tools"] = sorted(name for _, _, tools in found.tools_mapping.values() for name in tools)
+    out["datasources"] = sorted(
+        one.identity.name for provider in found.datasource_configuration for one in provider.datasources
+    )
     out["endpoints"] = sorted(one.path for group in found.endpoints_configuration for one in group.endpoints)
 except BaseException as error:
     out["problem"] = f"{{type(error).__name__}}: {{error}}"
@@ -134,18 +137,20 @@ class SdkRun:
 
     Attributes:
         version: of the SDK.
-        tools, endpoints: that were loaded.
+        tools, endpoints, datasources: that were loaded.
         problem: the reason of a failure, or None.
     """
 
     version: str | None
     tools: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
+    datasources: tuple[str, ...] = ()
     problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""
-        fields = {"version": self.version, "tools": list(self.tools), "endpoints": list(self.endpoints)}
+        loaded = {"tools": self.tools, "endpoints": self.endpoints, "datasources": self.datasources}
+        fields = {"version": self.version, **{kind: list(names) for kind, names in loaded.items()}}
         return {"status": "failed" if self.problem else "passed", **fields, "problem": self.problem}
 
 
@@ -196,6 +201,7 @@ def _read(stdout: str, stderr: str) -> SdkRun:
                 version=report["sdk"],
                 tools=tuple(report.get("tools", ())),
                 endpoints=tuple(report.get("endpoints", ())),
+                datasources=tuple(report.get("datasources", ())),
                 problem=report["problem"],
             )
     last = stderr.strip().splitlines()[-1:] or ["it ended without a word"]

@@ -37,9 +37,6 @@ _TAGS: Final = (
 PROVIDER_TAGS: Final = ("rag", "search", "business", "productivity", "utilities", "finance")
 """Tags that Dify 1.12 accepts on a provider; one without tags inherits the manifest's."""
 
-DATASOURCE_TAGS: Final = tuple(tag for tag in _TAGS if tag not in ("agent", "rag", "trigger"))
-"""Tags that Dify's SDK accepts on the provider of data sources."""
-
 _MODEL_PERMISSIONS: Final = ("llm", "text_embedding", "rerank", "tts", "speech2text", "moderation")
 _PERMISSIONS: Final = {
     "tool": ("enabled",),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
-from context_engine.apps.packaging.manifest import DATASOURCE_TAGS, PROVIDER_TAGS
+from context_engine.apps.packaging.manifest import PROVIDER_TAGS
 
 _MODEL_SCOPES: Final = frozenset(
     {"llm", "text-embedding", "rerank", "tts", "speech2text", "moderation", "vision", "document", "tool-call"}
@@ -114,8 +114,6 @@ def check_datasource(report: PluginReport, file: str) -> str | None:
     if top is None:
         return None
     top.at("description").languages()
-    if not isinstance(top.at("parameters").value, list):
-        top.at("parameters").fail("required", "must be given: [] for none")
     return _check_member(top)
 
 
@@ -224,8 +222,6 @@ def check_datasource_provider(report: PluginReport, file: str) -> None:
     if top is None:
         return
     _check_identity(top.at("identity"))
-    for tag in top.at("identity").at("tags").items():
-        tag.choice(DATASOURCE_TAGS)
     _check_settings(top.at("credentials_schema"))
     _check_members(top.at("datasources"), check_datasource)
 

@@ -26,8 +26,8 @@ LIMITS = "\n\n".join(
     ("# 1 Limits", *(f"## 1.{n} Limit {n}\n\n" + " ".join([f"Limit {n} is signed."] * 60) for n in range(1, 7)))
 )
 DOCUMENTS = {
-    "rules/a.md": FRONT.format(title="Limits: 3/4", version="3.10") + LIMITS + "\n",
-    "rules/b.md": FRONT.format(title="Limits", version="3.9") + "# 1 Limits\n\nAn earlier limit.\n",
+    "rules/a.md": FRONT.format(title="Limits: 3/4", version="3.10") + "\n" + LIMITS + "\n",
+    "rules/b.md": FRONT.format(title="Limits", version="3.9") + "\n# 1 Limits\n\nAn earlier limit.\n",
     "rules/c.md": "---\nclassification: restricted\n---\n\n# 1 Raids\n\nA raid is kept secret.\n",
     "rules/d.md": "# 1 Fines\n\nA fine is paid to jane.doe@harbour.example.\n",
     "board/minutes.md": "# 1 Minutes\n\nThe board wants each loss event reported.\n",

@@ -100,7 +100,7 @@ def test_an_unknown_domain_is_named(bank: Deployment) -> None:
 def test_who_may_search_nothing_learns_what_to_do(bank: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = bank.known_to(CLERK)
     monkeypatch.setattr(Deployment, "known_to", lambda *_: registry.only({}))
-    with pytest.raises(ConfigError, match="a role in access.yaml"):
+    with pytest.raises(ConfigError, match=r"a role in access\.yaml"):
         browse(bank, CLERK, {})
 
 
