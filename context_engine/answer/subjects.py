@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import SentenceFinding
 
-_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
+_LEAST_RESTRICTION: Final = 2
+_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -33,16 +34,42 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = clause.before | clause.context
         acted_on = acted_on if _is_passive(predicate) else frozenset()
-    if (named and not claimed & (named | acted_on)) or _is_cut_short(subject, nearest):
+    is_other = bool(named) and not claimed & (named | acted_on)
+    is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
+    if is_other or is_less or _is_restricted(claim, nearest):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital"."""
     *_, last = ("", *(token.key for token in subject if token.kind in CONTENT))
-    following = [after for token, after in pairwise((*whole, _END)) if token.key == last]
+    following = [after for token, after in pairwise((*whole, END)) if token.key == last]
     keys = content_keys(subject)
     return bool(following) and all(after.kind in CONTENT and after.key not in keys for after in following)
+
+
+def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
+    """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
+    head = content_keys([*takewhile(lambda token: token.kind in CONTENT, dropwhile(_is_pronoun, subject))])
+    links = [
+        introduced(whole, place) in _PREPOSITIONS
+        for whole in wholes
+        for place, token in enumerate(whole)
+        if token.key in head and head <= content_keys(whole)
+    ]
+    return bool(links) and all(links)
+
+
+def _is_pronoun(token: MeaningToken) -> bool:
+    return token.key == "it"
+
+
+def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash"."""
+    said = content_keys(claim)
+    subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
+    kept = [place for place, token in enumerate(subject) if token.kind in CONTENT and token.key in said]
+    return bool(kept) and len(content_keys(subject[kept[-1] + 1 :])) >= _LEAST_RESTRICTION
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
@@ -59,10 +86,10 @@ def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
 
 
 def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
-    """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
+    """Return what stands before the first modal or "means", from the last comma on, and what follows; else nothing."""
     start = 0
     for place, token in enumerate(tokens):
-        if token.kind is MeaningKind.MODAL:
+        if token.kind is MeaningKind.MODAL or token.written == "means":
             return tokens[start:place], tokens[place + 1 :]
         if token.kind is MeaningKind.BREAK and token.key not in ("and", "or"):
             start = place + 1
@@ -90,3 +117,14 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
         if token.kind is MeaningKind.BREAK or token.kind is MeaningKind.CONDITION
     ]
     return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
+
+
+def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
+    """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
+    for before in reversed(tokens[:place]):
+        if before.key in ("it", "one", "be") or before.written == "no":
+            continue
+        if before.kind is MeaningKind.BREAK:
+            return "^"
+        return "" if before.kind in (*CONTENT, MeaningKind.MODAL, MeaningKind.NEGATION) else before.key
+    return "^"
