@@ -103,7 +103,12 @@ def _changes(
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
             at_edge = start == end and (first == 0 or last == len(statement))
-            is_part = at_edge or last - first > _MOST_LEFT_OUT or (start == end and (first, last) in predicates)
+            within_name = any(all(each.is_name for each in statement[at - 1 : at + 1]) for at in (first, last) if at)
+            is_part = (
+                (at_edge and not within_name)
+                or last - first > _MOST_LEFT_OUT
+                or (start == end and (first, last) in predicates)
+            )
             yield _Alteration(statement[first:last], claim[start:end], is_part)
 
 

@@ -122,6 +122,8 @@ def check(
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
+    if _is_cut_off(read(claim)):
+        return _refused(text, SentenceFinding("incomplete", "the sentence ends before it says anything"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
     checked = _checked(text, claim, known, _weights(evidence.values()), cited)
@@ -148,6 +150,12 @@ def _claim(text: str, known: _Known) -> str:
     if title and {token.key for token in read(title.lower()) if token.kind not in _UNSAID} <= known.every:
         rest = f", {rest.removeprefix(', ').removeprefix(title)}"
     return rest
+
+
+def _is_cut_off(claim: Sequence[MeaningToken]) -> bool:
+    """Return whether a sentence ends with a modal, a condition or a form of "be": "the use of systems is"."""
+    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), None)
+    return last is not None and (last.key == "be" or last.kind in (MeaningKind.MODAL, MeaningKind.CONDITION))
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:

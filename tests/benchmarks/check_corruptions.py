@@ -8,8 +8,8 @@ A corrupted sentence is excluded where the passages it cites still support it, b
 1. Its words stand side by side in a cited passage. What a reader does not see or hear is left out: markup, addresses
    of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
 2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
-3. It joins a subject and a predicate, and the subject is a pronoun alone, which names nothing, or ends behind a comma
-   with the subject of the predicate: what holds of a business holds of it "after the end of the agreement".
+3. It joins a subject and a predicate, and the subject is a pronoun alone, which names nothing, or is that of the
+   predicate, what stands before a comma apart: what holds of a bank holds of it "after the end of the agreement".
 """
 
 from __future__ import annotations
@@ -231,11 +231,11 @@ def reads_alike(sentence: str, original: str, *, in_any_number: bool) -> bool:
 
 
 def subject_says_no_more(sentence: str, joined: str) -> bool:
-    """Return whether the subject of a blend is a pronoun, or ends behind a comma with that of the predicate."""
+    """Return whether the subject of a blend is a pronoun, or that of the predicate, what stands before a comma apart."""
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
     subject, other = (text.partition(f" {modal_verb} ")[0] for text in (sentence, joined))
-    last = subject.rpartition(", ")[2]
-    return subject.lower() in _PRONOUNS or (last != subject and _words(last) == _words(other))
+    named = stems(_words(subject.rpartition(", ")[2]))
+    return subject.lower() in _PRONOUNS or named == stems(_words(other))
 
 
 def _words(text: str) -> list[str]:
