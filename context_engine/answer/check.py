@@ -196,7 +196,8 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     item, *others = {match.statement.statement: match.statement for match in matches}.values()
     if others or item.cells:
         return ()
-    own = read(_BRACKETED.sub("", item.statement.text()))
+    whole = item.statement.text()
+    own = read(_BRACKETED.sub("", whole.removeprefix(title_of(whole))))
     return tuple(dict.fromkeys(altered(read(_BRACKETED.sub("", claim)), item.lead, own)))
 
 
