@@ -60,6 +60,10 @@ _FRAME: Final = re.compile(
 _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
 """A passage named in brackets inside a sentence."""
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
+_CUT_OFF: Final = re.compile(
+    r"\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$", re.IGNORECASE
+)
+"""How a sentence ends before it says anything: "The use of systems is."."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
@@ -122,7 +126,7 @@ def check(
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
-    if _is_cut_off(read(claim)):
+    if _CUT_OFF.search(text):
         return _refused(text, SentenceFinding("incomplete", "the sentence ends before it says anything"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
@@ -150,12 +154,6 @@ def _claim(text: str, known: _Known) -> str:
     if title and {token.key for token in read(title.lower()) if token.kind not in _UNSAID} <= known.every:
         rest = f", {rest.removeprefix(', ').removeprefix(title)}"
     return rest
-
-
-def _is_cut_off(claim: Sequence[MeaningToken]) -> bool:
-    """Return whether a sentence ends with a modal, a condition or a form of "be": "the use of systems is"."""
-    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), None)
-    return last is not None and (last.key == "be" or last.kind in (MeaningKind.MODAL, MeaningKind.CONDITION))
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:

@@ -41,11 +41,18 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital"."""
+    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital".
+
+    An abbreviation is no further word: "the Risk Board (RB)".
+    """
     *_, last = ("", *(token.key for token in subject if token.kind in CONTENT))
     following = [after for token, after in pairwise((*whole, END)) if token.key == last]
     keys = content_keys(subject)
-    return bool(following) and all(after.kind in CONTENT and after.key not in keys for after in following)
+    initials = {token.written[0] for token in whole}
+    return bool(following) and all(
+        after.kind in CONTENT and after.key not in keys and not set(after.written.removesuffix("s")) <= initials
+        for after in following
+    )
 
 
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:

@@ -178,9 +178,12 @@ def test_the_term_of_a_definition_is_its_subject() -> None:
     text = "Clearing Member Contract means a contract of a Client with an Indirect Client of the house."
     assert checked("Clearing Member Contract means a contract of a Client.", text).verdict is Verdict.SUPPORTED
     assert codes(checked("Clearing Member means a contract of a Client.", text)) == {"subject"}
+    short = text.replace("Contract means", "Contract (CMC) means")
+    assert checked("Clearing Member Contract means a contract of a Client.", short).verdict is Verdict.SUPPORTED
 
 
 def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     text = "The use of systems is subject to review. The desk must keep systems."
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
+    assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
