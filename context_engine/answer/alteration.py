@@ -9,8 +9,8 @@ from itertools import combinations, takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
+from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
-from context_engine.answer.voice import is_passive
 from context_engine.core.ranking.guard import negated
 
 LEAST_REPEATED: Final = 0.8

@@ -14,9 +14,8 @@ from typing import Final
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import introduced, segments
+from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
-from context_engine.answer.voice import active, is_passive
 
 _GOVERNING: Final = {
     MeaningKind.NEGATION: 2,
