@@ -147,10 +147,7 @@ class RowRanker:
         return boosted(scores, self._scorer.title_shares(rows), defines, options)
 
 
-S = TypeVar("S", bound="TestedRows")
-
-
-class TestedRows(Protocol):
+class CheckedRows(Protocol):
     """The rows of a source that a search may find."""
 
     @property
@@ -159,6 +156,9 @@ class TestedRows(Protocol):
     @property
     def test(self) -> Callable[[Chunk], bool] | None:
         """A test that chunks must pass; None if the server's condition is exact."""
+
+
+S = TypeVar("S", bound=CheckedRows)
 
 
 def best_chunks(
