@@ -152,7 +152,7 @@ class OpenSearchSink(DocumentWriter, CommittingSink):
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
 
     def scrub(self) -> str:
-        """Commit, and let the server write its files without what was removed; return where copies may stay.
+        """Commit, remove all rows that no search sees, and let the server merge its files; return where copies may stay.
 
         Raises:
             EmbedderError, StoreLocked, SourceError: as `commit`.
@@ -165,7 +165,10 @@ class OpenSearchSink(DocumentWriter, CommittingSink):
             if self._indices:
                 self._calls.ask("POST", f"{','.join(self._indices)}/_forcemerge?only_expunge_deletes=true")
         self._dying = set()
-        return "snapshots of its indices keep what they hold, the server's transaction log until it is rolled over"
+        return (
+            "the server's files keep copies until a merge drops them, its transaction log until it is rolled over, "
+            "and snapshots until they are deleted"
+        )
 
     def close(self) -> None:
         """Release the store without committing; may be called twice."""
