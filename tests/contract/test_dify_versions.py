@@ -17,6 +17,7 @@ from context_engine.core.models import SourceAnswer, SourceQuery, SourceSpec
 from context_engine.core.policy.filters import parse_filter
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FakeSegment
+from context_engine.testing.fake_dify import Fault
 
 VERSIONS = ("1.12.1", "1.13.3", "1.14.0", "1.17.0")
 KINDS = FakeDataset(
@@ -96,6 +97,17 @@ def test_a_deletion_is_a_real_204_since_1_14_and_good_in_both(version: str) -> N
         source.close()
         assert response.status == (204 if version >= "1.14" else 200)
         assert identity not in {one.id for one in dify.documents("Kinds")}
+
+
+def test_a_list_may_take_longer_than_the_connection_allows_a_call() -> None:
+    """Dify needs many seconds for a hundred datasets; its call may take the whole minute of the list."""
+    with FakeDify([FakeDataset("Slow")]) as dify:
+        connection = Connection(base_url=dify.base_url, api_key=dify.api_key, timeout_s=0.1)
+        workspace = Workspace(lambda: connection, SystemClock())
+        dify.inject(Fault(delay_s=0.3), endpoint="list")
+        assert [info.name for info in list_datasets(workspace, SystemClock())] == ["Slow"]
+        assert len(dify.requests) == 1
+        workspace.close()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -143,7 +143,8 @@ class Workspace:
             SourceError: Dify gave no answer.
         """
         call, tries = HttpCall("GET", f"datasets?page={number}&limit=100"), RetryBudget(attempts)
-        return retried(lambda: self._ask(call, access, ticket), tries, ticket.left, _BACKOFF).json()
+        # Dify looks at the embedding model of each dataset, which takes long if there are many.
+        return retried(lambda: self._ask(call, access, ticket, _TIME_S), tries, ticket.left, _BACKOFF).json()
 
     def ask(self, call: HttpCall, access: Access, ticket: Ticket, *, most_s: float = 0.0) -> HttpAnswer:
         """Make one call of any kind and return the successful answer.
