@@ -24,7 +24,8 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if clause.cells or not predicate:
         return
     before = claim[: claim.index(subject[0])] if subject else ()
-    claimed, done = content_keys(subject) or content_keys(before), content_keys(predicate)  # "it" stands for `before`
+    claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
+    done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
     rules = _rules(clause.own) if has_subject else [_divided(segment) for segment in segments(clause.own)]
     if not any(predicate_too for _, predicate_too in rules):
