@@ -1,12 +1,12 @@
 """What maps learnt from judged questions do to questions whose answers they never saw, by how they are learnt and kept.
 
-    python tests/benchmarks/bench_unseen.py BENCH [BENCH ...] --embedded FOLDER [--folds 5] [--asked 5] [--rounds 3]
+    python tests/benchmarks/bench_unseen.py BENCH [BENCH ...] --embedded FOLDER [--folds 5] [--asked 5] [--rounds 3] [--known]
 
 BENCH and FOLDER as for bench_collections.py; token vectors are not read. Questions that share an answer are in one of
 --folds parts, and --asked of these parts are asked, each with maps learnt from the others without any passage that
 answers a question of the part. The hundred best passages of the base's own search are ranked anew, half by the text's
 score and half by the cosine under the maps; passages beyond them are not found. Each row is the gain over the model
-alone, with a paired 95 % interval. The ways:
+alone, with a paired 95 % interval. With --known only the question is held out, not its answers. The ways:
 
 share       of the learnt way, as `eval tune --adapter` tries them
 diagonal    only one weight for each number of a vector is kept, or only the 16 strongest directions
@@ -65,17 +65,19 @@ def main() -> None:
     options.add_argument("--folds", type=int, default=5)
     options.add_argument("--asked", type=int, default=5, help="of the parts, how many are asked")
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--known", action="store_true")
     given = options.parse_args()
     grounds = [ground(bench, given.embedded / bench.name) for bench in given.benches]
     for own in grounds:
-        parts = parts_of(own.lessons.texts, own.lessons.answers, given.folds).places[: given.asked]
+        answers = None if given.known else own.lessons.answers
+        parts = parts_of(own.lessons.texts, answers, given.folds).places[: given.asked]
         before = np.concatenate([figures(own, part, None) for part in parts])
         print(
             f"\n{own.name}, {len(before)} questions: R@10 {before[:, 0].mean():.4f}, MAP@10 {before[:, 1].mean():.4f}"
         )
         others = [other.lessons for other in grounds if other is not own]
         for way, kept, learn in ways(own, others, given.rounds):
-            learnt = [learn(pairs_without(own.lessons, part)) for part in parts]
+            learnt = [learn(pairs_without(own.lessons, part, known=given.known)) for part in parts]
             for name, keep in kept.items():
                 after = np.concatenate([figures(own, part, keep(maps)) for part, maps in zip(parts, learnt)])
                 gains = interval(after[:, 0] - before[:, 0]) + interval(after[:, 1] - before[:, 1])
@@ -112,10 +114,10 @@ def pool(base: LocalBase, text: str, places: Mapping[str, int]) -> tuple[Any, An
     return np.array([places[chunk.chunk_id] for chunk in chunks]), whole - np.clip(cosines, 0.0, 1.0) / 2
 
 
-def pairs_without(lessons: Lessons, part: Sequence[int]) -> Any:
+def pairs_without(lessons: Lessons, part: Sequence[int], *, known: bool) -> Any:
     held_out = np.zeros(len(lessons.texts), bool)
     held_out[list(part)] = True
-    return lessons.of(~held_out, apart_from=held_out)
+    return lessons.of(~held_out, apart_from=None if known else held_out)
 
 
 def figures(own: Ground, part: Sequence[int], maps: Maps | None) -> Any:

@@ -38,8 +38,8 @@ USUALLY_NEEDED: Final = 1500
 """Number of judged answers from which gains were beyond noise, if any (docs/guides/models.md)."""
 
 KEPT: Final = (1.0, 0.65, 0.3)
-"""Shares of the learnt way, tried in this order until held-out questions lose nothing. Maps that lose on new answers with
-the whole way often gain with a part of it (docs/guides/models.md)."""
+"""Shares of the learnt way, tried in this order until held-out questions lose nothing: on new answers a part may gain
+where the whole loses (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
 _DEPTH: Final = 40
@@ -155,8 +155,8 @@ def learn_adapter(
 ) -> AdapterTrial:
     """Learn an adapter from judged questions, and measure it on each of them while held out.
 
-    If questions lose beyond noise, smaller shares of the learnt way are measured too, and the largest that is not refused
-    is returned; if all are refused, the adapter with the whole way.
+    If questions lose beyond noise, smaller shares of the learnt way are measured too, and the largest that is not
+    refused is returned; if all are refused, the adapter with the whole way.
 
     Args:
         judged, lessons: from `judged_pairs` and `lessons_of`.
