@@ -1,6 +1,7 @@
 """What maps learnt from judged questions do to questions whose answers they never saw, by how they are learnt and kept.
 
-    python tests/benchmarks/bench_unseen.py BENCH [BENCH ...] --embedded FOLDER [--folds 5] [--asked 5] [--rounds 3] [--known]
+    python tests/benchmarks/bench_unseen.py BENCH [BENCH ...] --embedded FOLDER
+        [--folds 5] [--asked 5] [--rounds 3] [--known]
 
 BENCH and FOLDER as for bench_collections.py; token vectors are not read. Questions that share an answer are in one of
 --folds parts, and --asked of these parts are asked, each with maps learnt from the others without any passage that
