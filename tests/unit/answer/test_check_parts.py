@@ -201,3 +201,9 @@ def test_a_heading_is_no_predicate() -> None:
     evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Appropriate limits",), 1, None, None, None)}
     sentence = "A Captive Cell that runs an insurance business must be appropriate for it."
     assert "coverage" in {finding.code for finding in check(sentence, ["[1]"], evidence).findings}
+
+
+def test_each_modal_behind_a_no_is_told_apart() -> None:
+    text = "No check|Each file must be checked with a tool that is able to read it."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(text.replace("must", "may"), text)) == {"modal"}
