@@ -24,7 +24,7 @@ from bench_postgres import Judged, fill, judgements, measure, rows  # noqa: E402
 from bench_quality import Vectors  # noqa: E402
 
 from context_engine.adapters.sources.local import LocalBase  # noqa: E402
-from context_engine.adapters.sources.opensearch import search  # noqa: E402
+from context_engine.adapters.sources.opensearch import nearest  # noqa: E402
 from context_engine.core.models import Chunk, SourceQuery  # noqa: E402
 from context_engine.core.protocols import Embedder  # noqa: E402
 from tests.engines.opensearch.conftest import Store  # noqa: E402
@@ -65,11 +65,11 @@ def compare(
             answer = source.search(SourceQuery(text=question, domain="NPA", top_k=40, timeout_s=60.0))
             return [found.chunk_id for found in answer.chunks]
 
-        search.APPROXIMATE_FROM = 1_000_000
+        nearest.APPROXIMATE_FROM = 1_000_000
         measure({"embedded base": embedded, "opensearch": opensearch}, judged)
         if embedder is None:
             return
-        search.APPROXIMATE_FROM = 1
+        nearest.APPROXIMATE_FROM = 1
         measure({"embedded base": embedded, "opensearch, by the graph": opensearch}, judged)
         print(f"recall of the graph: {source.store.watch.lowest()}")
 

@@ -12,10 +12,9 @@ from context_engine.apps.server.problems import HttpProblem
 from context_engine.apps.web.addresses import DOCUMENTS, document_address, search_address, with_query
 from context_engine.apps.web.naming import location
 from context_engine.apps.web.rendering import Page, respond
-from context_engine.core.models import Chunk, TrustClass
+from context_engine.core.models import Authenticated, Chunk, TrustClass
 from context_engine.errors import AuditOff
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.fetching import (
     Fetched,
@@ -23,6 +22,7 @@ from context_engine.service.fetching import (
     VersionKey,
     by_version,
     fetch_passages,
+    new_text,
     newest_version,
 )
 
@@ -219,7 +219,7 @@ def _texts(passages: Sequence[FetchedPassage], wanted: WantedDocument) -> Iterat
         chunk = passage.chunk
         yield DocumentText(
             chunk_id=chunk.chunk_id,
-            text=_new_text(before, chunk)[:_MOST_CHARS],
+            text=new_text(before, chunk)[:_MOST_CHARS],
             place=location(chunk),
             address=document_address(
                 wanted.domain, passage.source_id, chunk.document_id, chunk_id=chunk.chunk_id,
@@ -228,15 +228,6 @@ def _texts(passages: Sequence[FetchedPassage], wanted: WantedDocument) -> Iterat
             is_marked=chunk.chunk_id == wanted.chunk,
         )  # fmt: skip
         before = chunk
-
-
-def _new_text(before: Chunk | None, chunk: Chunk) -> str:
-    """Return the text of a chunk after the end of the chunk before it, where both say their places."""
-    if before is None or before.span is None or chunk.span is None:
-        return chunk.content
-    shared = before.span[1] - chunk.span[0]
-    is_verbatim = chunk.span[1] - chunk.span[0] == len(chunk.content)
-    return chunk.content[shared:] if is_verbatim and 0 < shared < len(chunk.content) else chunk.content
 
 
 def _in_time(versions: Mapping[VersionKey, Sequence[FetchedPassage]]) -> list[VersionKey]:
