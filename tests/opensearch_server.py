@@ -91,6 +91,7 @@ class OpenSearchNode:
                 return
             except (urllib.error.URLError, ConnectionError):
                 if time.monotonic() > until or self._node.poll() is not None:
+                    self.kill()
                     raise RuntimeError((self._folder / "log").read_text()[-2000:]) from None
                 time.sleep(0.2)
 
