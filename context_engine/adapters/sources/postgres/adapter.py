@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.stores.graph_source import GraphStoreSource
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
@@ -21,7 +22,6 @@ from context_engine.errors import ConfigError, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.postgres.connection import Servers
-    from context_engine.adapters.sources.postgres.source import PostgresSource
     from context_engine.adapters.sources.postgres.store import PostgresStore
 
 
@@ -85,7 +85,7 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
 
 @source_adapter(check=check_postgres, open_sink=open_postgres_sink, repairs=True)
-def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
+def open_postgres(spec: SourceSpec, context: SourceContext) -> GraphStoreSource:
     """Return one source of a store, which need not exist yet; sources of one schema share a store.
 
     Raises:
@@ -94,7 +94,6 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
     """
     settings = check_postgres(spec)
     _require_psycopg()
-    from context_engine.adapters.sources.postgres.source import PostgresSource
     from context_engine.adapters.sources.postgres.store import PostgresStore
 
     def make() -> PostgresStore:
@@ -103,7 +102,7 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> PostgresSource:
         )
 
     store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
-    return PostgresSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return GraphStoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _servers(spec: SourceSpec, context: SourceContext) -> Servers:

@@ -24,33 +24,23 @@ from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosine
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import (
-    CLEARLY,
     SearchOptions,
-    boosted,
-    kind_of,
-    lifted,
-    merged,
     ranked,
 )
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
     ScoredCollection,
-    Scorer,
     StoreEvidence,
     StoreQuestion,
     code_words,
-    look_ups,
 )
+from context_engine.adapters.sources.stores.ranking import Ranker, Ranking, best_chunks
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope, pushed
 from context_engine.core.models import (
     AccessScope,
     Chunk,
-    Score,
-    ScoreKind,
-    TermStatistics,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +48,6 @@ if TYPE_CHECKING:
 
 POOL: Final = 250
 """Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
-_MOST_POOL: Final = 16_000
 _MOST_POOLED: Final = 1_000
 """Rows of many sources that are scored at first, in all."""
 _LEAST_POOL: Final = 60
@@ -164,14 +153,6 @@ WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 _SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
 
 
-class Ranking(NamedTuple):
-    """The rows of one source, best first, the scores of each, and whether more rows might be found."""
-
-    rids: list[int]
-    scores: Callable[[int], tuple[Score, ...]]
-    more: bool
-
-
 class StoreSearch:
     """One question to a view.
 
@@ -195,17 +176,24 @@ class StoreSearch:
         watch: RecallWatch,
         adapter: DomainAdapter | None = None,
     ) -> None:
-        # No texts of whole sections are stored: in the embedded base they changed R@10 by -.000 to -.003.
-        self._options = options.model_copy(update={"section_weight": 0.0})
-        self._view, self._question, self._watch = view, question, watch
-        self.collection = view.collection(question)
-        self._look_ups = [] if question is None else look_ups(question, self.collection, options)
-        self._scorer = None if question is None else Scorer(question, self.collection, self._options)
+        self._view, self._question, self._options, self._watch = view, question, options, watch
         self._vector = None if vector is None else VectorQuery.of(view.session, vector, adapter)
         self._codes = [] if question is None or vector is None else self._codes_of(question)
-        self._by_text = f"postgres:{view.state.base_id}"
         model = str(view.state.model_id) if adapter is None else adapter.scorer_id
         self.adapter, self.scorer_id = adapter, "" if vector is None else model
+        self.ranker = Ranker(
+            question,
+            view.collection(question),
+            options,
+            by_text=f"postgres:{view.state.base_id}",
+            scorer_id=self.scorer_id,
+        )
+
+    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[int, list[Chunk]]:
+        """Return the best top_k chunks of each source, by its key."""
+        fair = _LEAST_POOL if self._view.ranked == self._view.classes else POOL
+        pool = max(min(fair, _MOST_POOLED // max(len(sources), 1)), _LEAST_POOL, top_k)
+        return best_chunks(self.rank, partial(chunks_of, self._view), sources, top_k, pool)
 
     def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[int, Ranking]:
         """Return the ranking of each source, by its key.
@@ -216,31 +204,27 @@ class StoreSearch:
         rows = self._rows_by_text(sources, pool)
         found = {source.key: [row for row in rows if row.source_key == source.key] for source in sources}
         if self._vector is None:
-            scores = {} if self._scorer is None else self._scorer.scores(rows)
-            return {key: self._text_ranking(own, scores, pool) for key, own in found.items()}
+            text = self.ranker.texts(rows)
+            return {key: self.ranker.by_text(own, text, more=len(own) >= pool) for key, own in found.items()}
         best = self._evidence()
         return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
 
     def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
         """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
         rows = self._rows(list(rids), condition=where([source]))
-        text = dict.fromkeys([row.rid for row in rows], 0.0) if self._scorer is None else self._scorer.scores(rows)
+        text = self.ranker.texts(rows)
         if self._vector is None:
-            return self._text_ranking(rows, text, len(rids) + 1)
-        return self._fused(source, self._vector, rows, text, self._evidence(), more=False)
+            return self.ranker.by_text(rows, text, more=False)
+        return self._by_both(source, self._vector, rows, text, self._evidence(), more=False)
 
     def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
-        if self._scorer is None:
+        if self._question is None:
             return {}
         inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
         rows = self._rows(self._by_lexemes(self._view.classes, inside, sql.Identifier("doc_key"), _LEAST_POOL))
-        scores = self._scorer.scores(rows)
+        scores = self.ranker.texts(rows)
         return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
-
-    def _text_ranking(self, rows: Sequence[FoundRow], text: Mapping[int, float], pool: int) -> Ranking:
-        own = self._boosted({row.rid: text[row.rid] for row in rows}, rows)
-        return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), len(own) >= pool)
 
     def _merged(
         self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
@@ -258,12 +242,12 @@ class StoreSearch:
             selective=source.condition is not TRUE,
         )
         rows = [*by_text, *self._rows(near, by_text)]
-        text = {} if self._scorer is None else self._scorer.scores(rows)
+        text = self.ranker.texts(rows)
         own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
         more = len(near) >= limit or len(by_text) >= pool
-        return self._fused(source, vector, [row for row in rows if row.rid in own], own, best, more=more)
+        return self._by_both(source, vector, [row for row in rows if row.rid in own], own, best, more=more)
 
-    def _fused(
+    def _by_both(
         self,
         source: ScopedRows,
         vector: VectorQuery,
@@ -278,30 +262,8 @@ class StoreSearch:
         Args:
             own: the text score of each row.
         """
-        kind = kind_of(self._options)
         cosine = cosines(self._view.session, vector, self._view.classes, list(own))
-        fused = self._boosted(merged(own, best.best, cosine, self._options, best.trust), rows)
-        if self._codes:
-            clearly = [row for row in rows if own[row.rid] >= CLEARLY * best.best]
-            fused = lifted(fused, {row.rid for row in clearly if row.holds(self._codes)}, kind)
-        # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
-        scorer = f"{self._by_text}:{self.scorer_id}"
-        scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source.source_id}"
-
-        def scores(rid: int) -> tuple[Score, ...]:
-            dense = (Score(ScoreKind.COSINE, cosine[rid], self.scorer_id),) if rid in cosine else ()
-            return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], self._by_text))
-
-        return Ranking(ranked(fused), scores, more)
-
-    def _boosted(self, scores: Mapping[int, float], rows: Sequence[FoundRow]) -> Mapping[int, float]:
-        """Add the boosts for titles that contain the question's words, and for rows that define its terms."""
-        options = self._options
-        if self._question is None or self._scorer is None or not options.title_boost + options.definition_boost:
-            return scores
-        named = names_in(self._question.words)
-        defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
-        return boosted(scores, self._scorer.title_shares(rows), defines, options)
+        return self.ranker.by_both(source.source_id, rows, own, cosine, best, self._codes, more=more)
 
     def _codes_of(self, question: StoreQuestion) -> list[str]:
         """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
@@ -311,9 +273,7 @@ class StoreSearch:
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
-        if self._scorer is None:
-            return StoreEvidence(0.0, 0.0)
-        return self._scorer.evidence(self._found([TRUE], TRUE, sql.SQL("1"), _FIRST))
+        return self.ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), _FIRST))
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
         each = [where([source]) for source in sources]
@@ -328,18 +288,18 @@ class StoreSearch:
             condition: met by the rows of any of the conditions.
         """
         question, view = self._question, self._view
-        if question is None or not self._look_ups:
+        if question is None or not self.ranker.look_ups:
             return []
         rids = best_rows(view.session, question.weights, view.ranked, conditions, pool)
         return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*view.ranked}], condition, each, pool)])
 
     def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
         """Return the rows with the highest sum of the scores of the lexemes they hold."""
-        if not keys or not self._look_ups:
+        if not keys or not self.ranker.look_ups:
             return []
         query = sql.SQL(_BEST).format(classes=sql.Literal(sorted(keys)), condition=condition, each=each)
-        scores = [round(_PRECISION * look_up.score) for look_up in self._look_ups]
-        values = {"lexemes": [*map(tsquery, self._look_ups)], "scores": scores, "pool": pool}
+        scores = [round(_PRECISION * look_up.score) for look_up in self.ranker.look_ups]
+        values = {"lexemes": [*map(tsquery, self.ranker.look_ups)], "scores": scores, "pool": pool}
         return [rid for (rid,) in self._view.session.execute(query, values)]
 
     def _rows(
@@ -361,33 +321,3 @@ def chunks_of(view: SnapshotView, rids: Sequence[int]) -> dict[int, Chunk]:
     """Return the chunks of some rows."""
     rows = view.session.execute(_TEXTS, (list(rids),)).fetchall()
     return {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
-
-
-def best_chunks(
-    search: StoreSearch, view: SnapshotView, sources: Sequence[ScopedRows], top_k: int
-) -> dict[int, list[Chunk]]:
-    """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test."""
-    out: dict[int, list[Chunk]] = {}
-    fair = _MOST_POOLED // max(len(sources), 1)
-    first = _LEAST_POOL if view.ranked == view.classes else min(POOL, fair)
-    pool, left = max(first, _LEAST_POOL, top_k), list(sources)
-    while left:
-        rankings = search.rank(left, pool)
-        reached = {source.key: rankings[source.key].rids[: None if source.test else top_k] for source in left}
-        texts = chunks_of(view, [rid for rids in reached.values() for rid in rids])
-        for source in left:
-            kept = [rid for rid in reached[source.key] if source.test is None or source.test(texts[rid])][:top_k]
-            if len(kept) >= top_k or not rankings[source.key].more or pool >= _MOST_POOL:
-                scores = rankings[source.key].scores
-                out[source.key] = [texts[rid]._replace(scores=scores(rid)) for rid in kept]
-        left = [source for source in left if source.key not in out]
-        pool = min(4 * pool, _MOST_POOL)
-    return out
-
-
-def statistics_of(view: SnapshotView, question: StoreQuestion | None, collection: ScoredCollection) -> TermStatistics:
-    """Return the frequencies of the question's terms for the engine."""
-    terms = {} if question is None else {term: collection.frequency(term) for term in question.weights}
-    return TermStatistics(
-        collection=f"postgres:{view.state.base_id}", chunks=collection.chunks, document_frequency=terms
-    )

@@ -21,9 +21,7 @@ from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_
 from context_engine.adapters.sources.postgres.search import (
     SnapshotView,
     StoreSearch,
-    best_chunks,
     scoped,
-    statistics_of,
     where,
 )
 from context_engine.adapters.sources.postgres.vectors import other_model
@@ -112,7 +110,7 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
                 by_adapter = embedding._replace(model=search.scorer_id, adapter=search.adapter)
                 embedding = by_adapter if search.scorer_id else None
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
-            chunks = best_chunks(search, view, sources, query.top_k)
+            chunks = search.best(sources, query.top_k)
             by_key = {source.key: source for source in sources}
 
             def answer(scope: Scope) -> SourceAnswer:
@@ -127,7 +125,7 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
                         *(self._note(code, scope.source_id, view.classes) for code in notes),
                         *_unusable(unusable, scope),
                     ),
-                    statistics=statistics_of(view, question, search.collection),
+                    statistics=search.ranker.statistics,
                     calibration=calibration,
                     unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
@@ -190,9 +188,9 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
         scopes = [Scope(source_id=source_id) for source_id in source_ids]
         sources = [scoped(view, Scope(source_id=name), key) for name, key in self._source_keys(view, scopes).items()]
         search = StoreSearch(view, question, vector if view.state.model_id else None, self.options, self.watch, adapter)
-        found = chain.from_iterable(best_chunks(search, view, sources, query.top_k).values())
+        found = chain.from_iterable(search.best(sources, query.top_k).values())
         best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
-        return SourceAnswer(chunks=best, statistics=statistics_of(view, question, search.collection))
+        return SourceAnswer(chunks=best, statistics=search.ranker.statistics)
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
