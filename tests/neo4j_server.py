@@ -1,6 +1,7 @@
 """A Neo4j server of its own, on loopback, in a temporary folder, gone at the end.
 
-Maven collects the server (tests/engines/neo4j/pom.xml) into a folder of the user's cache, once; `Launcher.java` starts it.
+Maven collects the server (tests/engines/neo4j/pom.xml) into a folder of the user's cache, once; `Launcher.java` starts
+it.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ class Neo4jServer:
             self._server = subprocess.Popen(
                 [*java, "-cp", f"{libraries()}/*", *launcher], cwd=self._folder, stdout=out, stderr=out
             )
-        until = time.monotonic() + 180
+        until = time.monotonic() + 600
         while "READY" not in log.read_text():
             if time.monotonic() > until or self._server.poll() is not None:
+                self.kill()
                 raise RuntimeError(log.read_text()[-2000:])
             time.sleep(0.2)
 

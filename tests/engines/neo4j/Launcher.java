@@ -18,6 +18,7 @@ public final class Launcher {
             .setConfig(BoltConnector.advertised_address, address)
             .setConfig(GraphDatabaseSettings.auth_enabled, true)
             .setConfig(GraphDatabaseSettings.pagecache_memory, 64L << 20)
+            .setConfig(GraphDatabaseSettings.preallocate_logical_logs, false)
             .build();
         server.database("system").executeTransactionally(
             "ALTER USER neo4j SET PASSWORD '" + args[2] + "' CHANGE NOT REQUIRED");

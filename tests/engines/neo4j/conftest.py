@@ -1,16 +1,15 @@
-"""A store of its own for every test, in a server that this test run starts."""
+"""An empty store for every test, in a server that this test run starts."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from neo4j import GraphDatabase
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext
 from context_engine.adapters.sources.neo4j import open_neo4j
@@ -21,15 +20,13 @@ from context_engine.testing import FakeEmbedder, FixedClock
 from tests.java_libraries import missing
 from tests.neo4j_server import PASSWORD, Neo4jServer, libraries
 
-_NUMBERS = count(1)
-
 
 class Store:
     """A store in a server, opened as the adapter opens it."""
 
-    def __init__(self, url: str, embedder: Embedder | None = None, **settings: Any) -> None:
-        self.embedder, self.settings, self.repair, self.clock = embedder, Settings(**settings), False, FixedClock()
-        self.own: dict[str, Any] = {"store_name": f"store_{os.getpid()}_{next(_NUMBERS)}"}
+    def __init__(self, url: str, embedder: Embedder | None = None, *, name: str = "bank") -> None:
+        self.embedder, self.settings, self.repair, self.clock = embedder, Settings(), False, FixedClock()
+        self.own: dict[str, Any] = {"store_name": name}
         self.connection = Connection(base_url=url, user="neo4j", api_key=PASSWORD, max_connections=16)
 
     def spec(self, source_id: str = "notes", **fields: Any) -> SourceSpec:
@@ -57,6 +54,16 @@ class Store:
             specs or [self.spec()], self.context(rules_of), SinkOptions(dry_run=dry_run, repair=self.repair)
         )
 
+    def ask(self, statement: str, **values: Any) -> list[Any]:
+        """Return the first value of each row of a statement's answer."""
+        with GraphDatabase.driver(self.connection.base_url, auth=("neo4j", PASSWORD)) as driver:
+            return [record[0] for record in driver.execute_query(statement, values).records]
+
+    def empty(self) -> Self:
+        """Delete every node; the indexes stay, so that the server need not plan its queries again."""
+        self.ask("MATCH (n) DETACH DELETE n")
+        return self
+
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Any:
         return open_neo4j(spec or self.spec(), self.context(rules_of))
 
@@ -75,10 +82,10 @@ def server() -> Iterator[Neo4jServer]:
 
 @pytest.fixture
 def store(server: Neo4jServer) -> Store:
-    return Store(server.url)
+    return Store(server.url).empty()
 
 
 @pytest.fixture
 def vector_store(server: Neo4jServer) -> Store:
     """A store whose embedder makes vectors of words."""
-    return Store(server.url, FakeEmbedder(64))
+    return Store(server.url, FakeEmbedder(64)).empty()

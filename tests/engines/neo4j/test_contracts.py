@@ -81,12 +81,8 @@ class TestGraph(GraphStoreContract):
     def of_server(self, server: Any) -> None:
         self.url = server.url
 
-    @property
-    def stores(self) -> dict[Path, Store]:
-        return _STORES.setdefault(type(self), {})
-
     def of(self, data_dir: Path) -> Store:
-        return self.stores.setdefault(data_dir, Store(self.url))
+        return _STORES.setdefault(data_dir, Store(self.url, name=f"graph_{len(_STORES)}"))
 
     def open_sink(self, data_dir: Path) -> Any:
         store = self.of(data_dir)
@@ -97,4 +93,4 @@ class TestGraph(GraphStoreContract):
         return store.source(store.spec(source_id), rules_of)
 
 
-_STORES: dict[type, dict[Path, Store]] = {}
+_STORES: dict[Path, Store] = {}
