@@ -17,6 +17,7 @@ public final class Launcher {
             .setConfig(BoltConnector.listen_address, address)
             .setConfig(BoltConnector.advertised_address, address)
             .setConfig(GraphDatabaseSettings.auth_enabled, true)
+            .setConfig(GraphDatabaseSettings.auth_max_failed_attempts, 1000)
             .setConfig(GraphDatabaseSettings.pagecache_memory, 64L << 20)
             .setConfig(GraphDatabaseSettings.preallocate_logical_logs, false)
             .build();

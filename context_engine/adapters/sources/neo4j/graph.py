@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
-from context_engine.adapters.sources.neo4j.search import ScopedRows, StoreSearch, StoreView, all_in_head
+from context_engine.adapters.sources.neo4j.conditions import ScopedRows, StoreView, all_in_head
+from context_engine.adapters.sources.neo4j.search import StoreSearch
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow

@@ -1,13 +1,11 @@
-"""The nodes of a document: itself, its chunks and the further vectors of long texts, and what relates them."""
+"""The nodes of a document: itself, its chunks and the further vectors of long texts."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.neo4j.server import Transaction
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, file_of
 from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts
 from context_engine.adapters.sources.stores.pushdown import attributes_of
@@ -168,38 +166,3 @@ def embed(documents: Sequence[NewDocument], embedder: Embedder | None) -> list[d
             shared = {name: node.get(name) for name in _OF_VECTORS}
             further += [{**shared, "embedding": vector} for vector in kept[1:] if any(vector)]
     return further
-
-
-def write_nodes(transaction: Transaction, store: str, documents: Sequence[NewDocument], further: Sequence[Any]) -> None:
-    """Write the nodes of documents and their relations."""
-    fields = {number: pair for document in documents for number, pair in document.fields.items()}
-    transaction.rows(
-        f"UNWIND $fields AS row MERGE (f:{store}_field {{number: row[0]}}) SET f.name = row[1], f.value = row[2]",
-        fields=[[number, *fields[number]] for number in sorted(fields)],
-    )
-    transaction.rows(
-        f"UNWIND $rows AS row CREATE (n:Document:{store}) SET n = row", rows=[each.record for each in documents]
-    )
-    transaction.rows(
-        f"UNWIND $rows AS row MATCH (n:{store} {{row: row[0]}}) MERGE (p:Project {{store: $store, id: row[1]}})"
-        " CREATE (n)-[:BELONGS_TO]->(p)",
-        store=store,
-        rows=[[each.record["row"], each.record["project"]] for each in documents if each.record["project"]],
-    )
-    for key in sorted({document.key for document in documents}):
-        transaction.rows(
-            f"UNWIND $rows AS row MATCH (d:{store} {{row: row.document}})"
-            f" CREATE (n:Chunk:{store}:{store}_{key})-[:BELONGS_TO]->(d) SET n = row",
-            rows=[node for document in documents if document.key == key for node in document.chunks],
-        )
-        transaction.rows(
-            f"UNWIND $rows AS row CREATE (n:Passage:{store}:{store}_{key}) SET n = row",
-            rows=[node for node in further if node["store_class"] == key],
-        )
-    after = [pair for each in documents for pair in pairwise(node["row"] for node in each.chunks)]
-    for kind, pairs in (("NEXT_CHUNK", after), ("CITES", [pair for each in documents for pair in each.cites])):
-        transaction.rows(
-            f"UNWIND $pairs AS pair MATCH (a:{store} {{row: pair[0]}}) WHERE a:Chunk"
-            f" MATCH (b:{store} {{row: pair[1]}}) WHERE b:Chunk CREATE (a)-[:{kind}]->(b)",
-            pairs=[list(pair) for pair in pairs],
-        )

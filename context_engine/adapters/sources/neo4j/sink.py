@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from context_engine.adapters.sources.neo4j.nodes import NodeWriter
 from context_engine.adapters.sources.neo4j.rows import (
     Name,
     NewDocument,
     StoredDocument,
     embed,
     new_document,
-    write_nodes,
 )
-from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer, Transaction
+from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.state import (
     VISIBLE,
     WORDS_VERSION,
@@ -30,14 +30,12 @@ from context_engine.adapters.sources.neo4j.state import (
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
 from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
 from context_engine.adapters.sources.stores.sinks import CommittingSink
-from context_engine.adapters.sources.stores.term_counts import TermCounts
+from context_engine.adapters.sources.stores.term_counts import ClassCounts, TermCounts
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, SourceNotFound, StoreError, StoreVersionMismatch
 
 logger = logging.getLogger(__name__)
-_DELETED_AT_ONCE: Final = 2_000
-_COUNTED_AT_ONCE: Final = 20_000
 _LIST_S: Final = 600.0
 
 
@@ -80,6 +78,7 @@ class Neo4jSink(CommittingSink):
         self._counts, self._touched = TermCounts(), set[int]()
         self._broken = self._closed = False
         self._lease = Lease(server, store, now().timestamp())
+        self._nodes = NodeWriter(self._lease, store, now)
         self._state = self._next = self._lease.state
         self._classes = {each.holds: each for each in self._state.classes}
         try:
@@ -90,7 +89,7 @@ class Neo4jSink(CommittingSink):
 
     def _open(self) -> None:
         if self._lease.unclean:
-            self._undo()
+            self._nodes.undo(self._state.generation)
         state, embedder = self._state, self._embedder
         model = state.model_id if embedder is None else embedder.model_id
         if embedder is not None and state.model_id not in (None, model) and not self._repair:
@@ -159,25 +158,13 @@ class Neo4jSink(CommittingSink):
         """
         with self._whole():
             self._flush()
-            before = self._state
-            with self._writing() as transaction:
-                for key, counts in self._counts.changes():
-                    self._count(transaction, key, counts.changed, counts.texts, counts.heads)
-                    holds = next(each.holds for each in self._classes.values() if each.key == key)
-                    each = self._classes[holds]
-                    self._classes[holds] = each._replace(
-                        texts=each.texts + counts.number, words=each.words + counts.words
-                    )
-                classes = [
-                    each._replace(generation=self._commit) if each.key in self._touched else each
-                    for each in self._classes.values()
-                ]
-                # Readers of the last commit still see what died with this one; those of earlier ones begin again.
-                after = replace(self._next, generation=self._commit, cleaned=before.generation, classes=tuple(classes))
-                self._lease.write(transaction, after)
+            counts = dict(self._counts.changes())
+            classes = [self._counted(each, counts.get(each.key)) for each in self._classes.values()]
+            # Readers of the last commit still see what died with this one; those of earlier ones begin again.
+            after = replace(self._next, generation=self._commit, cleaned=self._state.generation, classes=tuple(classes))
+            self._nodes.commit(after, list(counts.items()))
         self._state = self._next = after
         self._classes = {each.holds: each for each in classes}
-        self._delete("n.died <= $died", died=before.generation)
         self._counts, self._touched = TermCounts(), set[int]()
         for documents in self._known.values():
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
@@ -190,12 +177,7 @@ class Neo4jSink(CommittingSink):
         """
         self.commit()
         self._clean()
-        with self._writing() as transaction:
-            transaction.rows(
-                f"MATCH (n:{self._store}:Chunk) UNWIND n.attributes AS number WITH collect(DISTINCT number) AS used"
-                f" MATCH (f:{self._store}_field) WHERE NOT f.number IN used DELETE f"
-            )
-            transaction.rows("MATCH (p:Project {store: $store}) WHERE NOT (p)<--() DELETE p", store=self._store)
+        self._nodes.scrub()
         return (
             f"freed records of store {self._store!r} may hold copies until they are reused, transaction logs and "
             "backups until they are recycled"
@@ -208,7 +190,7 @@ class Neo4jSink(CommittingSink):
         self._closed = True
         try:
             if self._touched or self._broken:
-                self._undo()
+                self._nodes.undo(self._state.generation)
             self._clean()
             self._lease.release(self._now().timestamp())
         except (SourceError, StoreError) as error:
@@ -221,11 +203,6 @@ class Neo4jSink(CommittingSink):
     @property
     def _commit(self) -> int:
         return self._state.generation + 1
-
-    @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        with self._lease.writing(self._now().timestamp()) as transaction:
-            yield transaction
 
     def _read(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return rows as this writer sees them: without what it has removed, with what it has flushed."""
@@ -277,13 +254,7 @@ class Neo4jSink(CommittingSink):
             return
         if stored.is_new:
             self._flush()
-        with self._writing() as transaction:
-            rows = transaction.rows(
-                f"MATCH (n:{self._store}) WHERE n.row >= $first AND n.row <= $last SET n.died = $died"
-                " WITH n WHERE n:Chunk RETURN n.store_class, n.words, n.title_words, n.head_words",
-                first=stored.first, last=stored.last, died=self._commit,
-            )  # fmt: skip
-        for key, words, *heads in rows:
+        for key, words, *heads in self._nodes.remove(stored.first, stored.last, self._commit):
             self._touched.add(key)
             if words is not None:
                 self._counts.add(key, words.split(), " ".join(heads).split(), -1)
@@ -317,53 +288,19 @@ class Neo4jSink(CommittingSink):
         """Embed and write what is pending."""
         documents, self._pending = self._pending, []
         if documents:
-            further = embed(documents, self._embedder)
-            with self._writing() as transaction:
-                write_nodes(transaction, self._store, documents, further)
+            self._nodes.write(documents, embed(documents, self._embedder))
 
-    def _count(
-        self,
-        transaction: Transaction,
-        key: int,
-        terms: Sequence[str],
-        texts: Mapping[str, int],
-        heads: Mapping[str, int],
-    ) -> None:
-        """Add changes of an access class to its counts of terms."""
-        for start in range(0, len(terms), _COUNTED_AT_ONCE):
-            transaction.rows(
-                f"UNWIND $rows AS row MERGE (t:{self._store}_term {{class: $key, term: row[0]}})"
-                " SET t.texts = coalesce(t.texts, 0) + row[1], t.heads = coalesce(t.heads, 0) + row[2]"
-                " WITH t WHERE t.texts <= 0 AND t.heads <= 0 DELETE t",
-                key=key,
-                rows=[[term, texts[term], heads[term]] for term in terms[start : start + _COUNTED_AT_ONCE]],
-            )
-
-    def _undo(self) -> None:
-        """Remove what was written since the last commit."""
-        self._delete("n.born > $generation", generation=self._state.generation)
-        with self._writing() as transaction:
-            transaction.rows(
-                f"MATCH (n:{self._store}) WHERE n.died > $generation REMOVE n.died", generation=self._state.generation
-            )
+    def _counted(self, each: StoreClass, counts: ClassCounts | None) -> StoreClass:
+        """Return a class after the commit."""
+        texts, words = (0, 0) if counts is None else (counts.number, counts.words)
+        generation = self._commit if each.key in self._touched else each.generation
+        return each._replace(generation=generation, texts=each.texts + texts, words=each.words + words)
 
     def _clean(self) -> None:
         """Remove what died with the last commit; searches that began before it begin again."""
-        with self._writing() as transaction:
+        if self._state.cleaned < self._state.generation:
             self._state = replace(self._state, cleaned=self._state.generation)
-            self._lease.write(transaction, self._state)
-        self._delete("n.died <= $died", died=self._state.generation)
-
-    def _delete(self, condition: str, **values: int) -> None:
-        while True:
-            with self._writing() as transaction:
-                rows = transaction.rows(
-                    f"MATCH (n:{self._store}) WHERE {condition} WITH n LIMIT {_DELETED_AT_ONCE} DETACH DELETE n"
-                    " RETURN count(*)",
-                    **values,
-                )
-            if rows[0][0] < _DELETED_AT_ONCE:
-                return
+            self._nodes.commit(self._state, [])
 
     def _move(self) -> None:
         """Write documents whose access rules or classification have changed again, in their class."""

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from context_engine.adapters.sources.neo4j.search import LEAST_POOL, POOL, StoreSearch, StoreView, scoped
+from context_engine.adapters.sources.neo4j.conditions import StoreView, scoped
+from context_engine.adapters.sources.neo4j.search import LEAST_POOL, POOL, StoreSearch
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.sink import other_model
 from context_engine.adapters.sources.neo4j.state import VISIBLE, WORDS_VERSION, read_state
