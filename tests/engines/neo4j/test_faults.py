@@ -215,9 +215,9 @@ def test_a_long_chunk_is_found_by_each_of_its_vectors(vector_store: Store) -> No
 
 
 def test_people_find_the_graph(store: Store) -> None:
-    texts = ("A breach is reported under section 2.", "The board hears of it.")
+    texts = ("A breach is reported under section 2.1.", "The board hears of it.")
     chunks = [
-        Chunk(content=text, section=str(place), chunk_id=f"c{place}", metadata={"project_id": "npa-7"})
+        Chunk(content=text, section=f"{place}.1", chunk_id=f"c{place}", metadata={"project_id": "npa-7"})
         for place, text in enumerate(texts, 1)
     ]
     with store.sink() as sink:

@@ -17,10 +17,10 @@ from context_engine.testing import FakeEmbedder
 CHUNKS = [
     Chunk(content="# Limits", title="Limits", section="1", chunk_id="1", metadata={"is_heading": True}),
     Chunk(
-        content="The limit is set, see section 3.", title="Limits", section="2", chunk_id="2",
+        content="The limit is set, see section 3.1.", title="Limits", section="2", chunk_id="2",
         effective_from=date(2025, 1, 1), metadata={"project_id": "p", "source_file": "a.md"},
     ),
-    Chunk(content="It ends.", title="Limits", section="3", chunk_id="3"),
+    Chunk(content="It ends.", title="Limits", section="3.1", chunk_id="3"),
 ]  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_the_nodes_of_a_document_have_consecutive_numbers() -> None:
 def test_a_bare_heading_is_not_searched() -> None:
     heading, limit, _ = written(CHUNKS).chunks
     assert "words" not in heading and "attributes" not in heading
-    assert limit["words"].split()[:2] == ["limit", "set"] and limit["title_words"] == "limit"
+    assert limit["words"].split()[:2] == ["limit", "set"] and limit["title_words"] == "2 limit"
     assert limit["from_day"] == date(2025, 1, 1).toordinal() and limit["to_day"] is None
 
 
