@@ -34,9 +34,8 @@ from context_engine.core.protocols import Calibratable
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
-from context_engine.core.ranking.near_miss import near_miss_threshold
 from context_engine.core.ranking.relevance import measure
-from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated
+from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated, near_miss_threshold
 from context_engine.core.text import terms
 
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")

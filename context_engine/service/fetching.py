@@ -13,6 +13,7 @@ from typing import Final
 from context_engine.core.concurrency.calls import submit_all, wait_all
 from context_engine.core.context import ApproxTokenCounter, build_context_block
 from context_engine.core.models import (
+    Authenticated,
     Chunk,
     Classification,
     DomainSpec,
@@ -27,7 +28,6 @@ from context_engine.core.models import (
 from context_engine.core.policy.masking import masked_chunk
 from context_engine.core.policy.trust import EffectiveAuthority, effective_authority
 from context_engine.errors import InvalidRequest, SourceError, SourceTimeout
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.chunks import FetchedChunk
 from context_engine.service.contract.fetch import FetchQuery, FetchResponse, UnansweredSource
 from context_engine.service.deployment import Deployment

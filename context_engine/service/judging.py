@@ -8,12 +8,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from context_engine.core.models import Key, SearchResult, utc_text
+from context_engine.core.models import Authenticated, Key, SearchResult, utc_text
 from context_engine.core.policy.masking import as_kept
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.qrels import hashed_id, judgement
 from context_engine.service.appending import append_line
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.feedback import Feedback, FeedbackKept, Thumb
 from context_engine.service.deployment import Deployment
 from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION

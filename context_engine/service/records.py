@@ -7,10 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.core.models import SearchResult, SearchSettings
+from context_engine.core.models import Authenticated, SearchResult, SearchSettings
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import CursorExpired, NotPermitted, RecordNotFound, RecordNotWritten
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.fetch import RecordResponse, RecordStanding
 from context_engine.service.deployment import Deployment
 

@@ -15,9 +15,9 @@ from context_engine.core.models import DomainSettings, DomainSpec, Notice, Notic
 from context_engine.errors import ConfigError, MissingVariable, UnknownDomain, nearest
 from context_engine.settings.files import FromVariable, Interpolator, Location, dotted, read_yaml
 from context_engine.settings.layers import config_layer
+from context_engine.settings.load import NO_OVERLAY, StageOverlay
 from context_engine.settings.messages import config_problems
 from context_engine.settings.paths import ConfigPaths
-from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
 
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 

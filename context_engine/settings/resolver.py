@@ -1,18 +1,91 @@
-"""The settings of a search: layers of defaults, files, domain, persona and call."""
+"""The settings of a search: layers of defaults, files, domain, persona, experiment and call."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest, SearchSettings
+from context_engine.core.models import (
+    DomainSettings,
+    DomainSpec,
+    EffectiveSettings,
+    Experiment,
+    SearchRequest,
+    SearchSettings,
+)
 from context_engine.errors import ConfigError, InvalidRequest, nearest
-from context_engine.settings.experiments import Experiments
-from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, misplaced, with_layer
+from context_engine.settings.layers import (
+    Layer,
+    Setting,
+    call_layer,
+    config_layer,
+    effective_settings,
+    misplaced,
+    with_layer,
+)
 from context_engine.settings.messages import unknown_key
+
+Arm = Literal["a", "b"]
+_ARM: Final = "experiment_arm"
+
+
+def arm_of(experiment: str, caller: str) -> Arm:
+    """Return the arm of a caller: the same for the whole experiment, and independent of that in others.
+
+    Args:
+        experiment: its name, which salts the hash.
+        caller: who asks, as the request names them.
+    """
+    return "b" if hashlib.sha256(f"{experiment}\x00{caller}".encode()).digest()[0] & 1 else "a"
+
+
+def asking_person(request: SearchRequest) -> str:
+    """Return who asks: the person a program asks for, else the authenticated caller; "" if unknown."""
+    return request.caller.on_behalf_of or request.principal.id or request.caller.principal or ""
+
+
+class _RunningExperiment(NamedTuple):
+    name: str
+    arms: Mapping[Arm, Layer]
+
+
+class Experiments:
+    """The layers of settings of the declared experiments.
+
+    Args:
+        declared: by name.
+        origin: where they are declared, for messages.
+
+    Raises:
+        ConfigError: an arm sets what a search cannot have its own value of, or a value out of range.
+    """
+
+    def __init__(self, declared: Mapping[str, Experiment], origin: str) -> None:
+        self._running = {
+            experiment.domain: _RunningExperiment(
+                name,
+                {"a": _arm_layer(name, "a", experiment.a, origin), "b": _arm_layer(name, "b", experiment.b, origin)},
+            )
+            for name, experiment in declared.items()
+        }
+
+    def layer(self, request: SearchRequest) -> Layer:
+        """Return the settings of the caller's arm; none for an unknown caller, or without an experiment."""
+        running, caller = self._running.get(request.domain), asking_person(request)
+        if running is None or not caller:
+            return _NOTHING
+        return running.arms[arm_of(running.name, caller)]
+
+
+def _arm_layer(name: str, arm: Arm, settings: Mapping[str, Any], origin: str) -> Layer:
+    key = f"experiments.{name}.{arm}"
+    layer = config_layer(settings, f"experiment {name}", file=origin, key=key, model=SearchSettings)
+    return {**layer, _ARM: Setting(f"{name}/{arm}", f"experiment {name}")}
+
 
 BUILT_IN: Final = "built-in"
 """The origin of a built-in persona's settings."""

@@ -20,9 +20,8 @@ from context_engine import demo
 from context_engine.apps.dify.conditions import OPERATORS
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.core.models import NOBODY
+from context_engine.core.models import NOBODY, Authenticated
 from context_engine.errors import NotAuthenticated
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment, open_deployment
 from context_engine.testing.fake_dify.external import (
     Dataset,

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from context_engine.core.models import Principal, SearchRequest, filter_to_dict
+from context_engine.core.models import Authenticated, Principal, SearchRequest, filter_to_dict
 from context_engine.core.policy.access import AccessViews
 from context_engine.evaluation import access_proof
 from context_engine.evaluation.access_proof import prove_access
 from context_engine.evaluation.access_trial import StoreTrial
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.setup import Setup, load_setup
 from tests.unit.evaluation.test_access_proof import CLERK, DEAL, OPS, written

@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 import context_engine
+from context_engine.adapters.identity.authenticator import NoAuthentication
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.core.models import Chunk
-from context_engine.service.callers import NoAuthentication
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import LiveDeployment
 from context_engine.service.pipeline import RAGPipeline

@@ -14,7 +14,7 @@ from rich.table import Table
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import note, out, print_line, publish, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
-from context_engine.apps.web.snippet import readable
+from context_engine.apps.web.naming import readable
 from context_engine.core.models import Chunk, DocumentRule
 from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest, nearest

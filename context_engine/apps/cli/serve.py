@@ -213,7 +213,7 @@ def web(location: ConfigLocation, port: int, no_browser: bool) -> int:
     from context_engine.apps.server.service import Service
     from context_engine.apps.web.sessions import Sessions
     from context_engine.apps.web.site import WebSite
-    from context_engine.service.callers import Authenticated
+    from context_engine.core.models import Authenticated
     from context_engine.service.deployment import LiveDeployment, open_deployment
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -248,7 +248,7 @@ def mcp(location: ConfigLocation) -> int:
         raise MissingExtra("the Model Context Protocol", "mcp")
     context = open_context(location)
     from context_engine.apps.mcp.stdio import serve_stdio
-    from context_engine.service.callers import Authenticated
+    from context_engine.core.models import Authenticated
     from context_engine.service.deployment import open_deployment
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

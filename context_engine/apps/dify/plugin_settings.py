@@ -25,7 +25,7 @@ from context_engine.settings import Config, ConfigPaths, find_data_dir, load_con
 from context_engine.settings.connections import read_fields
 from context_engine.settings.environment_secrets import AUDIT_LEDGER, read_audit_ledger
 from context_engine.settings.files import Interpolator
-from context_engine.settings.stage_overlay import STAGE_VARIABLE
+from context_engine.settings.load import STAGE_VARIABLE
 from context_engine.wiring.audit import AuditMode, audit_mode, ledger_place, open_recorder
 from context_engine.wiring.setup import Setup, usable_setup
 

@@ -43,8 +43,8 @@ from context_engine.apps.mcp.reply import Call, SentReply
 from context_engine.apps.mcp.resources import PROMPTS, RESOURCES, PromptForm, prompt_named, resource_at
 from context_engine.apps.mcp.tools import INSTRUCTIONS, TOOLS, Tool, tool_named
 from context_engine.core.context.fence import inert
+from context_engine.core.models import Authenticated
 from context_engine.errors import AuditError, ContextEngineError, InvalidRequest, NotPermitted
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.context.fence import inert_line
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated
 from context_engine.service.deployment import Deployment
 
 MOST_REPLY_TOKENS: Final = 18_000

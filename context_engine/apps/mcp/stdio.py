@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from context_engine.apps.mcp.protocol import Work, mcp_server
 from context_engine.apps.mcp.reply import SentReply
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated
 from context_engine.service.deployment import Deployment
 
 _TERMINATED: Final = 143  # 128 + SIGTERM, as shells report it

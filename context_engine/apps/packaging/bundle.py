@@ -21,8 +21,8 @@ from context_engine.apps.dify.settings_line import SettingsLine
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths
 from context_engine.settings.files import read_json, read_yaml
+from context_engine.settings.load import StageOverlay, load_overlay
 from context_engine.settings.paths import CONFIG_FILES
-from context_engine.settings.stage_overlay import StageOverlay, load_overlay
 from context_engine.wiring.check import check
 
 _CONNECTIONS: Final = "connections.yaml"

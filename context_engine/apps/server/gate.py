@@ -19,9 +19,9 @@ from context_engine.apps.server.body import check_json, read_body
 from context_engine.apps.server.metrics import PATH
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
 from context_engine.apps.server.service import Service
+from context_engine.core.models import Authenticated
 from context_engine.core.tracing import HttpAnswered, Step, current_span, span
 from context_engine.errors import NotAuthenticated
-from context_engine.service.callers import Authenticated
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from context_engine.service.callers import NoAuthentication
+from context_engine.adapters.identity.authenticator import NoAuthentication
 from context_engine.service.deployment import LiveDeployment, open_deployment
 from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.setup import Setup

@@ -21,9 +21,9 @@ from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Bounds, Slots, Turn
 from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import DomainSpec, Settings, SourceSpec
+from context_engine.core.models import Authenticated, DomainSpec, Settings, SourceSpec
+from context_engine.core.protocols import Authenticator
 from context_engine.errors import ContextEngineError, NotAuthenticated, Overloaded, TokensUnchecked
-from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring.build import source_opener
 from context_engine.wiring.examine import ExaminedSource, examine_source

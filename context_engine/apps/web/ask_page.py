@@ -1,31 +1,34 @@
-"""The front page: a question, its answer, and the passages behind it, all from one search."""
+"""The front page: a question, its answer, the passages behind it, all from one search, and thumbs for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 
 from context_engine.answer.asking import answered
 from context_engine.answer.contract import AnswerRequest, ChatTurn
 from context_engine.apps.server.service import request_id_of, service_of
 from context_engine.apps.server.slots import Turn
-from context_engine.apps.web.addresses import search_address, with_query
+from context_engine.apps.web.addresses import own_address, search_address, with_query
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import answer_view, search_view
 from context_engine.apps.web.steps import steps_view
-from context_engine.core.models import Caller, Principal
+from context_engine.core.models import Authenticated, Caller, Principal
 from context_engine.core.query.follow_up import needs_subject
 from context_engine.errors import CursorExpired, InvalidRequest
 from context_engine.jobs.asking import finder_of
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.domains import DomainsResponse
+from context_engine.service.contract.feedback import Feedback, FeedbackKept
 from context_engine.service.deployment import Deployment
 from context_engine.service.domains import domains_known_to
+from context_engine.service.judging import keep_feedback
 
 _ACTIVE: Final = "ask"
 _CALLER: Final = Caller(app="pages")
@@ -227,3 +230,37 @@ def _examples(known: DomainsResponse) -> list[tuple[str, str, str]]:
     if not known.demo:
         return []
     return [(domain, text, with_query("/", {"domain": domain, "q": text})) for domain, text in _EXAMPLES]
+
+
+JUDGEMENTS: Final = "/judgements"
+_FIELDS: Final = ("search_id", "thumb", "source_id", "chunk_id", "answer_id")
+
+
+@router.post(JUDGEMENTS)
+async def judge(request: Request) -> Response:
+    """Keep a judgement; a script gets an empty answer, a form a page that leads back."""
+    fields = {name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+    work = _keeping(fields)
+    if "application/json" in request.headers.get("accept", ""):
+        await service_of(request).call(request, work)
+        return Response(status_code=204)
+
+    def page(deployment: Deployment, caller: Authenticated) -> Page:
+        work(deployment, caller)
+        return Page("judged.html", {"active": _ACTIVE, "back": own_address(fields.get("back", "/"))})
+
+    return await respond(request, page)
+
+
+def _keeping(fields: Mapping[str, str]) -> Callable[[Deployment, Authenticated], FeedbackKept]:
+    """Return the work that keeps the judgement of a form.
+
+    Raises:
+        InvalidRequest: the form names no search or no thumb.
+    """
+    given, at = {name: fields[name] for name in _FIELDS if fields.get(name)}, datetime.now(UTC)
+    try:
+        feedback = Feedback.model_validate(given)
+    except ValidationError:
+        raise InvalidRequest("the judgement needs search_id, and thumb as up or down") from None
+    return lambda deployment, caller: keep_feedback(deployment, caller, feedback, at)

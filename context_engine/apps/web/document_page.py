@@ -12,10 +12,9 @@ from context_engine.apps.server.problems import HttpProblem
 from context_engine.apps.web.addresses import DOCUMENTS, document_address, search_address, with_query
 from context_engine.apps.web.naming import location
 from context_engine.apps.web.rendering import Page, respond
-from context_engine.core.models import Chunk, TrustClass
+from context_engine.core.models import Authenticated, Chunk, TrustClass
 from context_engine.errors import AuditOff
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.fetching import (
     Fetched,

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Request, Response
 from context_engine.apps.server.service import caller_of, service_of
 from context_engine.apps.web.addresses import document_address
 from context_engine.apps.web.rendering import Page, html_response, respond
+from context_engine.core.models import Authenticated
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.compressed import compressed
 from context_engine.jobs.memory import JobFinding, JobMemory
 from context_engine.jobs.owned import NOTE_KINDS, NoteKind, OwnedJobs
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 JOBS: Final = "/jobs"

@@ -13,7 +13,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from context_engine.apps.web.inert import clean
-from context_engine.apps.web.snippet import query_marks
+from context_engine.apps.web.naming import query_marks
 from context_engine.core.text import without_html
 
 _BEGIN: Final = "\ue000"

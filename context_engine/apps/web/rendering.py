@@ -19,8 +19,8 @@ from context_engine.apps.server.slots import Turn
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.passage import marked, passage_html
 from context_engine.apps.web.result_words import TIERS
+from context_engine.core.models import Authenticated
 from context_engine.core.text import counted
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 STATIC: Final = Path(__file__).with_name("static")

@@ -12,10 +12,9 @@ from context_engine.apps.web.charts import funnel_bars
 from context_engine.apps.web.rendering import Page, respond
 from context_engine.apps.web.search_view import recorded_answer, search_view
 from context_engine.apps.web.steps import recorded_steps
-from context_engine.core.models import RankedChunk, SearchResult
+from context_engine.core.models import Authenticated, RankedChunk, SearchResult
 from context_engine.core.policy.access import access_class
 from context_engine.errors import AuditError, AuditOff, RecordNotFound
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.explain import explained_record
 from context_engine.service.records import find_owned, own_result, record_of

@@ -18,8 +18,6 @@ from context_engine.apps.web import (
     ask_page,
     document_page,
     job_pages,
-    judgement_page,
-    quality_page,
     search_page,
     sign_in,
 )
@@ -51,11 +49,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     search_page.router,
     document_page.router,
     job_pages.router,
-    judgement_page.router,
     conflict_pages.router,
     review_pages.router,
     admin_page.router,
-    quality_page.router,
 )
 PAGES: Final = ("/", "/searches", "/answers", "/documents", "/suggest", "/judgements", "/jobs", "/review", "/admin")
 """Address prefixes of pages for people who are signed in; "/" is itself alone."""

@@ -15,10 +15,9 @@ from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.selection import exact_matches_first
 from context_engine.core.models import TIERS, Key, RankedChunk, ScoreKind, SearchResult, Settings, TrustClass
 from context_engine.core.ranking.candidates import label_of
-from context_engine.core.ranking.recency import newer_first
 from context_engine.core.ranking.relevance import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import decide_limits, scope_threshold
-from context_engine.core.ranking.select import Contenders, choose, final_scores, order
+from context_engine.core.ranking.select import Contenders, choose, final_scores, newer_first, order
 
 _AFTER_DEDUP: Final = STAGES.index("dedup") + 1  # changes from here on keep the texts that dedup kept
 _FIRST_STEPS: Final = 12  # changes tried as the first of a pair

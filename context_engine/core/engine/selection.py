@@ -30,10 +30,18 @@ from context_engine.core.policy.injection import INJECTION_SUSPECTED, label_kind
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.exact import exact_first
-from context_engine.core.ranking.recency import newer_first
 from context_engine.core.ranking.relevance import relevance_by_scores
 from context_engine.core.ranking.scope import confidence_of
-from context_engine.core.ranking.select import Choice, Contenders, Passed, choose, final_scores, order, swaps
+from context_engine.core.ranking.select import (
+    Choice,
+    Contenders,
+    Passed,
+    choose,
+    final_scores,
+    newer_first,
+    order,
+    swaps,
+)
 from context_engine.core.text import content_sha256
 
 

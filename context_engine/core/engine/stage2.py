@@ -21,9 +21,8 @@ from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool
-from context_engine.core.ranking.near_miss import near_miss_limit
 from context_engine.core.ranking.relevance import best_of, measure
-from context_engine.core.ranking.scope import Limits, decide_limits, how_to_get, scope_threshold
+from context_engine.core.ranking.scope import Limits, decide_limits, how_to_get, near_miss_limit, scope_threshold
 from context_engine.core.tracing import NO_SPAN, Span
 from context_engine.errors import InvalidRequest, RerankerError
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from context_engine.core.models import NOTHING, Key, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
-from context_engine.core.ranking.near_miss import evidence
+from context_engine.core.ranking.scope import evidence
 from context_engine.errors import RerankerError
 
 _MOST: Final = 700.0

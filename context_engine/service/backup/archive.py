@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import lzma
 import os
 import shutil
 import struct
@@ -28,8 +29,8 @@ _LEVEL: Final = 1  # of deflate: the fastest
 _LOCK: Final = "writer.lock"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _UNREADABLE: Final = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError),
-    OverflowError,
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError),
 )
 """What `zipfile` raises for altered bytes; a manifest that does not validate is a ValueError too."""
 
@@ -248,9 +249,9 @@ class Archive:
         except _UNREADABLE as error:
             raise self._damaged(f"{name} cannot be read ({type(error).__name__}: {error})") from error
         except OSError as error:
-            if error.errno != errno.EINVAL:  # of a seek to an altered place
+            if error.errno not in (None, errno.EINVAL):  # None: of bz2; EINVAL: of a seek to an altered place
                 raise
-            raise self._damaged(f"{name} cannot be read: its place in the archive is altered") from error
+            raise self._damaged(f"{name} cannot be read: its place or its compression is altered") from error
 
     def _damaged(self, what: str) -> BackupError:
         return BackupError(f"{self.path} is damaged or was altered: {what}. Nothing was restored; use another copy")

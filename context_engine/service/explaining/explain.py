@@ -7,11 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from context_engine.core.engine import blend_terms
-from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchSettings, Settings, utc_text
+from context_engine.core.models import (
+    Authenticated,
+    Fate,
+    Key,
+    Outcome,
+    SearchResult,
+    SearchSettings,
+    Settings,
+    utc_text,
+)
 from context_engine.core.protocols import Mask
 from context_engine.core.ranking.candidates import pool
 from context_engine.errors import AuditError, InvalidRequest, RecordNotFound
-from context_engine.service.callers import Authenticated
 from context_engine.service.comparing import compare
 from context_engine.service.contract.chunks import ChunkShown
 from context_engine.service.contract.comparison import Difference

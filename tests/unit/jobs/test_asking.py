@@ -22,12 +22,11 @@ from context_engine.audit.record.entry import read_entry
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.core.models import Caller, SearchRequest, Settings
+from context_engine.core.models import Authenticated, Caller, SearchRequest, Settings
 from context_engine.errors import InvalidRequest
 from context_engine.insight.revealed import _asked
 from context_engine.jobs.asking import finder_of, workflow_finder
 from context_engine.jobs.trace import changed_decision, replayed
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.jobs.test_model_policy import Answers

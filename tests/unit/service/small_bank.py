@@ -13,10 +13,10 @@ from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.stores.places import places
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.core.models import Classification, Principal, SearchRequest, SearchResult
+from context_engine.core.models import Authenticated, Classification, Principal, SearchRequest, SearchResult
+from context_engine.core.protocols import Authenticator
 from context_engine.errors import NotAuthenticated
 from context_engine.ingest.run import ingest
-from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment, open_deployment
 from context_engine.wiring.embedded_base import base_path
 from context_engine.wiring.setup import access_policy, load_setup

@@ -12,8 +12,7 @@ import pytest
 from context_engine.core.models import Caller, Experiment, Principal, SearchRequest
 from context_engine.errors import ConfigError
 from context_engine.settings import config_layer
-from context_engine.settings.experiments import Experiments, arm_of
-from context_engine.settings.resolver import SettingsResolver
+from context_engine.settings.resolver import Experiments, SettingsResolver, arm_of
 
 DEEP = {"deep": {"domain": "NPA", "a": {"stage2_top_k": 5}, "b": {"stage2_top_k": 3}}}
 

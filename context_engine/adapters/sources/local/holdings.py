@@ -1,7 +1,9 @@
-"""The contents of a base: chunks by id, statistics, verification."""
+"""The contents of a base: chunks by id, statistics, version, verification."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,14 +11,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema, whole_documents
-from context_engine.adapters.sources.local.partitions import PlacementCheck
+from context_engine.adapters.sources.local.partitions import PlacementCheck, adapter_rows, readable
 from context_engine.adapters.sources.local.reader import Pool, Viewer
-from context_engine.adapters.sources.local.version import version_of
+from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.core.models import AccessScope, Chunk, ClassCalibration, WholeDocument
 from context_engine.errors import StoreError
+
+_CALIBRATIONS: Final = (
+    "SELECT * FROM calibrations WHERE partition_key IN (SELECT value FROM json_each(:partitions))"
+    " ORDER BY domain, model_id, partition_key"
+)
+
+
+def version_of(connection: sqlite3.Connection, state: BaseState, access: AccessScope | None) -> str:
+    """Return the version of a base in a snapshot as one caller sees it, 64 hex digits.
+
+    It changes with every write that may change an answer, and no other. A write where the caller may not read leaves it
+    unchanged: otherwise a caller could tell from the age of answers in the cache that somebody wrote there.
+
+    Args:
+        state: read in the same snapshot; its generation is left out, since every write raises it.
+        access: of the caller; None admits everything.
+    """
+    parts = readable(connection, access)
+    keys = [part.key for part in parts]
+    calibrations = connection.execute(_CALIBRATIONS, {"partitions": json.dumps(keys)}).fetchall()
+    learnt = (calibrations, adapter_rows(connection).version(keys))
+    seen = (state.base_id, state.index_number, state.analyser, model_of(connection), parts, learnt)
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
 
 if TYPE_CHECKING:  # a search needs none of these
     from context_engine.adapters.sources.local.stats import BaseContents, BaseStats, SourceStats

@@ -29,9 +29,8 @@ from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckR
 from context_engine.apps.server.problems import Problem, may_answer, problem_of
 from context_engine.apps.server.service import Service, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
-from context_engine.core.models import Caller
+from context_engine.core.models import Authenticated, Caller
 from context_engine.jobs.asking import finder_of
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment

@@ -19,8 +19,7 @@ from context_engine.apps.dify.tools import ToolName, Tools
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
-from context_engine.core.models import Caller, Principal
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated, Caller, Principal
 from context_engine.service.deployment import Deployment
 from context_engine.service.request import check_sizes
 from context_engine.wiring.audit import audit_mode

@@ -11,9 +11,8 @@ from pydantic import BaseModel, Field
 
 from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
 from context_engine.apps.server.service import Service, known_caller, service_of
-from context_engine.core.models import NOBODY, Principal
+from context_engine.core.models import NOBODY, Authenticated, Principal
 from context_engine.errors import ContextEngineError
-from context_engine.service.callers import Authenticated
 
 router = APIRouter(tags=["health"])
 _FIRST_S = 2.0

@@ -12,7 +12,7 @@ from context_engine.answer.asking import asked_request
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, response_of
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
-from context_engine.core.models import Caller
+from context_engine.core.models import Authenticated, Caller
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.contract import (
     JobDeleted,
@@ -28,7 +28,6 @@ from context_engine.jobs.contract import (
     job_out,
 )
 from context_engine.jobs.owned import OwnedJobs
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])

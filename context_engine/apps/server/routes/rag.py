@@ -10,10 +10,9 @@ from pydantic import BaseModel
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import Work, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
-from context_engine.core.models import Caller
+from context_engine.core.models import Authenticated, Caller
 from context_engine.errors import InvalidRequest
 from context_engine.service.answers import build_context, rerank_chunks
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.context import ContextRequest, ContextResponse, RerankRequest, RerankResponse
 from context_engine.service.contract.domains import DomainsResponse, PersonasResponse

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import service_of
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated
 from context_engine.service.contract.explanation import Explanation
 from context_engine.service.contract.feedback import Feedback, FeedbackKept
 from context_engine.service.contract.fetch import RecordResponse

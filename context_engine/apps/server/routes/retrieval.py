@@ -19,8 +19,8 @@ from context_engine.apps.server.late import LateSearch, all_tries_s
 from context_engine.apps.server.problems import Problem
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
+from context_engine.core.models import Authenticated
 from context_engine.errors import ContextEngineError
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 router = APIRouter(tags=["dify"])

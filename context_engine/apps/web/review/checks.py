@@ -11,8 +11,8 @@ from context_engine.apps.web.review.again import Now, drifts_of, replayed, shown
 from context_engine.apps.web.review.state import Reviewed
 from context_engine.audit.review.drift import ChunkDrift, counts
 from context_engine.audit.review.replay import Replay
+from context_engine.core.models import Authenticated
 from context_engine.errors import AuditError, InvalidRequest, QueryNotRecorded
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.explaining.why_words import NOT_SAME, why_lines
 from context_engine.service.records import OwnedRecord

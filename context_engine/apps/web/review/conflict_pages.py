@@ -22,8 +22,8 @@ from context_engine.apps.web.review.conflict_view import (
     shown_findings,
 )
 from context_engine.apps.web.site_state import site_of
+from context_engine.core.models import Authenticated
 from context_engine.errors import AuditError, AuditOff, InvalidRequest, NotPermitted
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from context_engine.apps.web.review.state import Reviewed, Reviews
 from context_engine.apps.web.review.subscriptions import listed_subscriptions
 from context_engine.apps.web.site_state import site_of
 from context_engine.audit.review.overview import EXCEPTIONS
+from context_engine.core.models import Authenticated
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.records import OwnedRecord, find_owned, proof_of_record
 

@@ -10,9 +10,8 @@ from jsonschema import Draft202012Validator
 from context_engine.apps.mcp.answers import SearchAnswer
 from context_engine.apps.mcp.reply import Call, Reply
 from context_engine.apps.mcp.tools import _shortened, tool_named
-from context_engine.core.models import Principal
+from context_engine.core.models import Authenticated, Principal
 from context_engine.errors import RecordNotFound
-from context_engine.service.callers import Authenticated
 from context_engine.service.contract.explanation import Explanation
 from context_engine.service.deployment import Deployment
 from tests.unit.apps.mcp.conftest import CHAIR

@@ -15,9 +15,8 @@ from context_engine.apps.mcp.fetch import part_of
 from context_engine.apps.mcp.reply import Call
 from context_engine.apps.mcp.tools import tool_named
 from context_engine.core.context import ApproxTokenCounter, parse_fences
-from context_engine.core.models import Principal
+from context_engine.core.models import Authenticated, Principal
 from context_engine.errors import CursorExpired, InvalidRequest
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from tests.unit.apps.mcp.conftest import CHAIR
 from tests.unit.service.small_bank import CLERK, QUESTION

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from context_engine.apps.mcp.tools import TOOLS
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment
 from tests.unit.apps.mcp.conftest import CHAIR
 from tests.unit.service.small_bank import CLERK, QUESTION, Tokens, as_

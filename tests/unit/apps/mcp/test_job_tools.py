@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from context_engine.apps.mcp.jobs import JobAnswer
 from context_engine.apps.mcp.reply import Call, Reply
-from context_engine.apps.mcp.tools import tool_named
-from context_engine.core.models import Principal
+from context_engine.apps.mcp.tools import JobAnswer, tool_named
+from context_engine.core.models import Authenticated, Principal
 from context_engine.errors import InvalidRequest, JobNotFound
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 ANALYST = Principal(id="analyst")

@@ -16,8 +16,7 @@ from context_engine.apps.cli import main
 from context_engine.apps.mcp.answers import DomainsAnswer
 from context_engine.apps.mcp.reply import Call
 from context_engine.apps.mcp.tools import TOOLS, tool_named
-from context_engine.core.models import DomainSpec
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated, DomainSpec
 from tests.unit.apps.mcp.test_http import app_of, posted, request
 from tests.unit.service.small_bank import CLERK, DOCUMENTS, QUESTION, small_bank
 

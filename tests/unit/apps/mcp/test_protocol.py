@@ -13,8 +13,7 @@ from mcp.client.client import Client
 
 from context_engine.apps.mcp.protocol import Work, mcp_server
 from context_engine.apps.mcp.reply import SentReply
-from context_engine.core.models import Principal
-from context_engine.service.callers import Authenticated
+from context_engine.core.models import Authenticated, Principal
 from context_engine.service.deployment import Deployment
 from tests.unit.service.small_bank import CLERK, QUESTION
 

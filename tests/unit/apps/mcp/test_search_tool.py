@@ -12,9 +12,8 @@ from context_engine.apps.mcp.answers import DomainsAnswer, SearchAnswer
 from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Call, Reply
 from context_engine.apps.mcp.tools import tool_named
 from context_engine.core.context import parse_fences
-from context_engine.core.models import Principal
+from context_engine.core.models import Authenticated, Principal
 from context_engine.errors import ContextEngineError, CursorExpired, InvalidRequest, UnknownDomain
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import make_cursor
 from tests.unit.apps.mcp.conftest import CHAIR, ORDERS

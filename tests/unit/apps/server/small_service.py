@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.core.models import Principal, Settings
+from context_engine.core.models import Authenticated, Principal, Settings
 from context_engine.errors import NotAuthenticated
-from context_engine.service.callers import Authenticated
 
 TOKEN = {"Authorization": "Bearer clerk"}
 

@@ -8,12 +8,12 @@ pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
 
+from context_engine.adapters.identity.authenticator import NoAuthentication
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.core.engine import Engine
 from context_engine.core.policy.access import AccessViews
-from context_engine.service.callers import NoAuthentication
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring.setup import load_setup
 

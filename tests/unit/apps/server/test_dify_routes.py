@@ -19,9 +19,8 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.core.models import NOBODY, Classification, Principal
+from context_engine.core.models import NOBODY, Authenticated, Classification, Principal
 from context_engine.errors import NotAuthenticated, Overloaded
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment, open_deployment
 from context_engine.settings import ConfigPaths, load_config
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument

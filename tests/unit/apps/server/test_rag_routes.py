@@ -10,9 +10,8 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.core.models import Chunk, Classification, Principal
+from context_engine.core.models import Authenticated, Chunk, Classification, Principal
 from context_engine.errors import CursorExpired, NotAuthenticated
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import LiveDeployment
 
 QUERY: Final = {"query": "approval of new products"}

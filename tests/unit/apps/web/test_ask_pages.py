@@ -18,9 +18,8 @@ from context_engine.apps.server.service import Service
 from context_engine.apps.web import ask_page, search_page
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
-from context_engine.core.models import Principal
+from context_engine.core.models import Authenticated, Principal
 from context_engine.errors import AuditError
-from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.judging import ANSWERS, PASSAGES
 from context_engine.wiring.audit_writers import close_writers

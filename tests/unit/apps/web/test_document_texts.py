@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import pytest
 from fastapi.testclient import TestClient
 
+from context_engine.adapters.identity.authenticator import NoAuthentication
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Chunk, FetchRequest
-from context_engine.service.callers import NoAuthentication
 from context_engine.service.deployment import LiveDeployment
 from context_engine.testing.fakes import ScriptedSource
 

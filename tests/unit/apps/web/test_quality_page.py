@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.apps.web.quality_page import figure_card
+from context_engine.apps.web.admin_page import figure_card
 from context_engine.apps.web.rendering import Page, rendered_page
 from context_engine.insight.quality import Count, Excursion
 from context_engine.insight.quality_watch import QualityLine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.apps.web.snippet import query_marks, readable, snippet
+from context_engine.apps.web.naming import query_marks, readable, snippet
 
 
 def marked(content: str, query: str, width: int = 200) -> list[str]:

@@ -11,8 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import RawAnswer, ScopeCalibration, TermStatistics
-from context_engine.core.ranking.near_miss import evidence, near_miss_limit, near_miss_threshold
-from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, mean_calibration
+from context_engine.core.ranking.scope import (
+    SIGNAL_VERSION,
+    CalibrationSignals,
+    evidence,
+    mean_calibration,
+    near_miss_limit,
+    near_miss_threshold,
+)
 
 SIGNALS = st.lists(st.floats(0.0, 4.0), min_size=1, max_size=30)
 

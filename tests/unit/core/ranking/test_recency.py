@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_engine.core.engine import recompute, stage_two_bytes
 from context_engine.core.engine.comparison import ComparisonStep, compare
 from context_engine.core.models import Chunk
-from context_engine.core.ranking.recency import newer_first, newness
+from context_engine.core.ranking.select import newer_first, newness
 from context_engine.service.comparing import code_of
 
 TODAY = date(2026, 3, 2)

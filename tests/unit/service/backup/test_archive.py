@@ -172,6 +172,17 @@ def test_an_altered_bit_is_refused_or_changes_no_file(
         assert files == FILES
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_altered_compression_is_refused(archive: Path, tmp_path: Path, method: int) -> None:
+    data = bytearray(archive.read_bytes())
+    with zipfile.ZipFile(archive) as zipped:
+        directory = zipped.start_dir
+    data[directory + 10] = method  # of the first file, in the list of files
+    archive.write_bytes(data)
+    with pytest.raises(BackupError, match="cannot be read"):
+        read(archive, tmp_path / "to")
+
+
 @pytest.mark.slow
 def test_every_altered_byte_is_refused_or_changes_no_file(archive: Path, tmp_path: Path) -> None:
     whole = archive.read_bytes()

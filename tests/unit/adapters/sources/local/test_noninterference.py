@@ -13,7 +13,6 @@ from context_engine.adapters.sources.local import (
     LocalSource,
     SearchOptions,
     candidates,
-    evidence,
     search,
 )
 from context_engine.adapters.sources.local.reader import Viewer
@@ -163,7 +162,7 @@ def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
         (search, "looked_up", _vocabulary_of_all, "unknown_words"),
         (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
         (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
-        (evidence, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
+        (candidates, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
     ],
     ids=["statistics", "fields", "vocabulary", "everything", "index", "normaliser"],
 )

@@ -9,7 +9,7 @@ import pytest
 from tantivy import Query
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.evidence import scores
+from context_engine.adapters.sources.local.candidates import scores
 from context_engine.adapters.sources.local.queries import MOST_TERMS, TextQuery, rows, text_query
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import Chunk, Expansion

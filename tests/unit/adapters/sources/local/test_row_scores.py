@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
-from context_engine.adapters.sources.local.evidence import scores
+from context_engine.adapters.sources.local.candidates import scores
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.core.models import Chunk
 
