@@ -1,3 +1,4 @@
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
 import org.neo4j.configuration.GraphDatabaseSettings;
@@ -11,6 +12,7 @@ public final class Launcher {
     private Launcher() {}
 
     public static void main(String[] args) throws Exception {
+        boolean isNew = !Files.exists(Path.of(args[0], "data"));
         SocketAddress address = new SocketAddress("127.0.0.1", Integer.parseInt(args[1]));
         DatabaseManagementService server = new DatabaseManagementServiceBuilder(Path.of(args[0]))
             .setConfig(BoltConnector.enabled, true)
@@ -21,8 +23,10 @@ public final class Launcher {
             .setConfig(GraphDatabaseSettings.pagecache_memory, 64L << 20)
             .setConfig(GraphDatabaseSettings.preallocate_logical_logs, false)
             .build();
-        server.database("system").executeTransactionally(
-            "ALTER USER neo4j SET PASSWORD '" + args[2] + "' CHANGE NOT REQUIRED");
+        if (isNew) {
+            server.database("system").executeTransactionally(
+                "ALTER USER neo4j SET PASSWORD '" + args[2] + "' CHANGE NOT REQUIRED");
+        }
         System.out.println("READY");
         new CountDownLatch(1).await();
     }

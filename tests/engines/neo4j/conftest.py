@@ -60,8 +60,9 @@ class Store:
             return [record[0] for record in driver.execute_query(statement, values).records]
 
     def empty(self) -> Self:
-        """Delete every node; the indexes stay, so that the server need not plan its queries again."""
-        self.ask("MATCH (n) DETACH DELETE n")
+        """Delete the store's nodes; its indexes stay, so that the server need not plan its queries again."""
+        own = "n.store = $name OR any(label IN labels(n) WHERE label STARTS WITH $name)"
+        self.ask(f"MATCH (n) WHERE {own} DETACH DELETE n", name=self.own["store_name"])
         return self
 
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, SourceQuery
 from context_engine.testing import AccessContract, SinkContract, SourceContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 from context_engine.testing.graph_conformance import GraphStoreContract
@@ -75,14 +76,21 @@ def rules_of(source_id: str) -> str:
 
 
 class TestGraph(GraphStoreContract):
-    """A data folder of the contract is a store."""
+    """A data folder of the contract is a store, whose name is used again when the folder is gone."""
 
     @pytest.fixture(autouse=True)
     def of_server(self, server: Any) -> None:
         self.url = server.url
 
     def of(self, data_dir: Path) -> Store:
-        return _STORES.setdefault(data_dir, Store(self.url, name=f"graph_{len(_STORES)}"))
+        if data_dir not in _STORES:
+            gone = next((folder for folder in _STORES if not folder.exists()), None)
+            name = f"graph_{len(_STORES)}" if gone is None else _STORES.pop(gone).own["store_name"]
+            _STORES[data_dir] = Store(self.url, name=name).empty()
+        return _STORES[data_dir]
+
+    def query(self, text: str, **fields: Any) -> SourceQuery:
+        return replace(super().query(text, **fields), timeout_s=60.0)  # a server that just started plans for long
 
     def open_sink(self, data_dir: Path) -> Any:
         store = self.of(data_dir)

@@ -38,7 +38,7 @@ class Neo4jSettings(BaseModel):
     database: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="The database of the server; null: the user's own, which is neo4j if none was chosen."
     )
-    bulk_rows: Annotated[int, Field(ge=1, le=5000)] = Field(500, description="Chunks written in one transaction.")
+    bulk_rows: Annotated[int, Field(ge=1, le=5000)] = Field(200, description="Chunks written in one transaction.")
 
 
 def check_neo4j(spec: SourceSpec) -> Neo4jSettings:
