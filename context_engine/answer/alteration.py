@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
+from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
-from context_engine.answer.voice import is_passive
 from context_engine.core.ranking.guard import negated
 
 LEAST_REPEATED: Final = 0.8
@@ -51,7 +51,8 @@ def altered(
     if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
         return
     predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
-    changes = list(_changes(sentence, statement, predicates))
+    name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
+    changes = list(_changes(sentence, statement, predicates, name))
     put_in = _strict(token for change in changes for token in change.new)
     left_out = _strict(token for change in changes for token in change.old)
     for change in changes:
@@ -98,12 +99,17 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
 
 
 def _changes(
-    claim: Sequence[MeaningToken], statement: Sequence[MeaningToken], predicates: Sequence[tuple[int, int]]
+    claim: Sequence[MeaningToken],
+    statement: Sequence[MeaningToken],
+    predicates: Sequence[tuple[int, int]],
+    name: int,
 ) -> Iterator[_Alteration]:
+    """Yield what differs; `name` is the number of tokens of the name that the statement begins with."""
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
-            at_edge = start == end and (first == 0 or last == len(statement))
-            is_part = at_edge or last - first > _MOST_LEFT_OUT or (start == end and (first, last) in predicates)
+            at_edge = start == end and ((first == 0 and last >= name) or last == len(statement))
+            is_predicate = start == end and (first, last) in predicates
+            is_part = at_edge or is_predicate or last - first > _MOST_LEFT_OUT
             yield _Alteration(statement[first:last], claim[start:end], is_part)
 
 

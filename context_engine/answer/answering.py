@@ -13,11 +13,10 @@ from typing import Final, NamedTuple, cast, get_args
 
 from context_engine.answer.composed import Answer
 from context_engine.answer.conflicts import conflicts
-from context_engine.answer.evidence import evidence_of
 from context_engine.answer.extract import extract
 from context_engine.answer.gathering import Gathering
 from context_engine.answer.record import answer_record
-from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Sentence, Verdict
+from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Sentence, Verdict, evidence_of
 from context_engine.answer.writing import COUNTER, ModelCall, Stopped, Writer, checked
 from context_engine.core.context import from_result
 from context_engine.core.context.render import Form

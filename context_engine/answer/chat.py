@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from context_engine.answer.answering import Event, Finished, Started, Stated
+from context_engine.answer.composed import sentence_text, separator
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
-from context_engine.answer.text import sentence_text, separator
 from context_engine.core.models import Principal
 from context_engine.errors import InvalidRequest
 from context_engine.service.deployment import Deployment

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
@@ -61,10 +60,21 @@ _FRAME: Final = re.compile(
 _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
 """A passage named in brackets inside a sentence."""
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
+_CUT_OFF: Final = re.compile(
+    r"\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$", re.IGNORECASE
+)
+"""How a sentence ends before it says anything: "The use of systems is."."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
 _UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
+
+
+class _Known(NamedTuple):
+    """The keys of passages' headings, and those of all that they name."""
+
+    headings: frozenset[str]
+    every: frozenset[str]
 
 
 class _Match(NamedTuple):
@@ -116,33 +126,34 @@ def check(
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
+    if _CUT_OFF.search(text):
+        return _refused(text, SentenceFinding("incomplete", "the sentence ends before it says anything"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
     checked = _checked(text, claim, known, _weights(evidence.values()), cited)
     return _entailed(checked, evidence, entails) if entails else checked
 
 
-def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> frozenset[str]:
-    """Return the keys of what passages name, and all keys of their headings."""
-    headings = (token.key for passage in passages for heading in passage.headings for token in read(heading))
-    return frozenset(chain(headings, *(item.keys for _, item in stated_in)))
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _Known:
+    headings = frozenset(token.key for passage in passages for heading in passage.headings for token in read(heading))
+    return _Known(headings, headings.union(*(item.keys for _, item in stated_in)))
 
 
-def _claim(text: str, keys: frozenset[str]) -> str:
-    """Return a sentence without words that lead into it, nor a topic ("On limits:") whose words are known."""
+def _claim(text: str, known: _Known) -> str:
+    """Return a sentence without words that lead into it, nor a topic ("On limits:") or title whose words are known.
+
+    A value or an opposite of a topic must stand in a heading.
+    """
     rest = _POINTER.sub("", text)
     rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
     if topic := _TOPIC.match(rest.removeprefix(", ")):
-        rest = _without(rest.removeprefix(", "), topic[0], topic[1], keys)
-    if title := title_of(rest.removeprefix(", ")):
-        rest = _without(rest.removeprefix(", "), title, title, keys)
+        tokens = [token for token in read(topic[1].lower()) if token.kind not in _UNSAID]
+        if all(token.key in (known.every if token.kind is MeaningKind.WORD else known.headings) for token in tokens):
+            rest = f", {rest.removeprefix(', ').removeprefix(topic[0])}"
+    title = title_of(rest.removeprefix(", "))
+    if title and {token.key for token in read(title.lower()) if token.kind not in _UNSAID} <= known.every:
+        rest = f", {rest.removeprefix(', ').removeprefix(title)}"
     return rest
-
-
-def _without(text: str, start: str, topic: str, keys: frozenset[str]) -> str:
-    """Return a text without what it begins with, if all that the topic says is known."""
-    is_known = {token.key for token in read(topic.lower()) if token.kind not in _UNSAID} <= keys
-    return f", {text.removeprefix(start)}" if is_known else text
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:
@@ -183,7 +194,8 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     item, *others = {match.statement.statement: match.statement for match in matches}.values()
     if others or item.cells:
         return ()
-    own = read(_BRACKETED.sub("", item.statement.text()))
+    whole = item.statement.text()
+    own = read(_BRACKETED.sub("", whole.removeprefix(title_of(whole))))
     return tuple(dict.fromkeys(altered(read(_BRACKETED.sub("", claim)), item.lead, own)))
 
 

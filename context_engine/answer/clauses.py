@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read, title_of
@@ -100,16 +100,22 @@ class StatedClause(NamedTuple):
             yield from self._runs(part)
 
     def _runs(self, part: Sequence[_Segment]) -> Iterator[Clause]:
-        """Yield each run of neighbouring segments with the conditions that bind it and the subject it shares."""
+        """Yield each run of neighbouring segments with the conditions that bind it and the subject it shares.
+
+        What stands before the first predicate is no clause.
+        """
         plain = [place for place, segment in enumerate(part) if not segment.binds]
         if not plain or len(plain) > _MOST_PARTS:
             yield self._clause(part)
             return
+        acts = [place for place in plain if _acts(part[place])]
         for first, start in enumerate(plain):
             for end in plain[first : first + _MOST_SEGMENTS]:
+                if acts and end < acts[0]:
+                    continue
                 chosen = [segment for place, segment in enumerate(part) if _belongs(part, place, start, end)]
                 if start > plain[0] and (subject := _shared_subject(part[plain[0] : start], part[start])):
-                    chosen.insert(0, _Segment(subject, False))
+                    chosen = [_Segment(subject, False), *_behind(part[plain[0] : start]), *chosen]
                 yield self._clause(chosen)
 
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
@@ -228,6 +234,18 @@ def _is_item(segment: _Segment) -> bool:
     return segment.tokens[0].key in ("and", "or") and all(
         token.kind is not MeaningKind.MODAL for token in segment.tokens
     )
+
+
+def _acts(segment: _Segment) -> bool:
+    """Return whether a segment has a modal or a form of "be"."""
+    return any(token.kind is MeaningKind.MODAL or token.key == "be" for token in segment.tokens)
+
+
+def _behind(earlier: Sequence[_Segment]) -> Iterator[_Segment]:
+    """Yield the conditions between a subject and its predicates: "a login, if it is old, is closed and reported"."""
+    first, *others = earlier
+    if not _acts(first):
+        yield from takewhile(lambda segment: segment.binds, others)
 
 
 def _begins(segment: _Segment) -> MeaningKind:

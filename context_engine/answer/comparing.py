@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
-from context_engine.answer.order import introduced, roles
+from context_engine.answer.order import roles
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import other_subject, segments
+from context_engine.answer.subjects import introduced, other_subject, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
 
@@ -102,17 +102,18 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
             yield SentenceFinding(code, f'"{token.written}" is not in the passage')
         elif token.is_name:
             yield SentenceFinding("name", f'"{token.written}" is not in the passage')
-    for key, count in (exact(claim) - exact(clause.tokens)).items():
-        if key in keys and count < exact(claim)[key]:
+    said = exact(claim)
+    for (key, value), count in (said - exact(clause.tokens)).items():
+        if key in keys and count < said[key, value]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
-def exact(tokens: Iterable[MeaningToken]) -> Counter[str]:
+def exact(tokens: Iterable[MeaningToken]) -> Counter[tuple[str, Value | None]]:
     """Return how often each value, date, reference and side is said."""
-    return Counter(token.key for token in tokens if token.kind in _EXACT)
+    return Counter((token.key, token.value) for token in tokens if token.kind in _EXACT)
 
 
 def _renamed(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, groupby, pairwise
 from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import segments
+from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
-from context_engine.answer.voice import active, is_passive
 
 _GOVERNING: Final = {
     MeaningKind.NEGATION: 2,
@@ -31,7 +30,6 @@ _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than"
 _DENIED_SUBJECT: Final = 8
 _LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
-_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
 _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
 
@@ -46,6 +44,7 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _other_acts(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
+    yield from _exchanged(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
 
 
@@ -231,17 +230,6 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
     return ""
 
 
-def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
-    """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
-    for before in reversed(tokens[:place]):
-        if before.key in ("it", "one", "be") or before.written == "no":
-            continue
-        if before.kind is MeaningKind.BREAK:
-            return "^"
-        return "" if before.kind in (*CONTENT, MeaningKind.MODAL, MeaningKind.NEGATION) else before.key
-    return "^"
-
-
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if a value, date, reference or currency stands in the part that belongs to another such one."""
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
@@ -255,10 +243,32 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
             yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
 
 
+def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if two names stand behind each other's words: "the Bank pays a Fund", "the Fund pays a Bank"."""
+    places, own_places = _name_places(claim), _name_places(own)
+    for first, second in combinations(sorted(places.keys() & own_places.keys()), 2):
+        is_first = (places[first] - own_places[first]) & own_places[second]
+        if is_first and (places[second] - own_places[second]) & own_places[first]:
+            yield SentenceFinding("roles", f'"{" ".join(first)}" and "{" ".join(second)}" stand in each other\'s place')
+
+
+def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:
+    """Return for each name the word before it, which is no mark, and the two before it, wherever it stands."""
+    out: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}
+    for is_name, run in groupby(range(len(tokens)), key=lambda place: tokens[place].is_name):
+        start, *others = run
+        if is_name and start:
+            name = tuple(tokens[place].key for place in (start, *others))
+            before = tuple(token.key for token in tokens[max(start - 2, 0) : start])
+            alone = () if tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
+            out[name] = out.get(name, frozenset()) | {before, *alone}
+    return out
+
+
 def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
     stated = _forms(own)
-    heads = [token for token, following in pairwise([*claim, _END]) if token.is_name and not following.is_name]
+    heads = [token for token, following in pairwise([*claim, END]) if token.is_name and not following.is_name]
     for key, written in _forms(heads).items():
         known = stated.get(key, [])
         if len({*written}) > 1 and known and not {*written} <= {*known}:

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.quantities import DATE, MAY, NUMBER, SPELLED, Value, currency_of, date_key, quantity
@@ -66,6 +67,9 @@ class MeaningToken(NamedTuple):
     denied: bool = False
 
 
+END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
+"""What stands behind the last token."""
+
 _AMOUNT: Final = rf"(?= (?:[$€£]|[a-z]{{3}} ?)?(?:\d|(?:{SPELLED})\b))"
 _PHRASES: Final = {
     "at least": "at least|(?:no|not) (?:less|fewer) than|(?:a |the )?minimum of",
@@ -88,8 +92,8 @@ _PHRASES: Final = {
     "no": "no one|no|neither|none|nobody|nothing|nowhere",
     "not": "not|never|nor",
     "without": "without",
-    "if": "if|where|wherever|when|whenever|in the event (?:that|of)|in case(?: of)?|provided(?: that)?"
-    "|on condition that|as long as|so long as",
+    "if": "if|where|wherever|when|whenever|in the event (?:that|of)|in case(?: of)?|provided that"
+    "|(?<=, )provided(?= (?:the|an?|it|they|he|such|all|no|there)\\b)|on condition that|as long as|so long as",
     "unless": "unless",
     "until": "until|till",
     "while": "while|whilst|during",
@@ -317,8 +321,8 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
 
 
 def _alone(token: MeaningToken, following: Sequence[MeaningToken]) -> MeaningToken:
-    """Return a bound without a number; before a mark or an end it is a place: "as set out below"."""
-    is_place = token.key in _PLACES and all(each.key in (".", ",", ";", ":") for each in following)
+    """Return a bound without a number; before a mark, another bound or an end it is a place: "as set out below"."""
+    is_place = token.key in _PLACES and all(each.key in (*_BOUNDS, ".", ",", ";", ":") for each in following)
     return token._replace(
         kind=MeaningKind.SIDE if is_place else MeaningKind.BOUND, key=_PLACES.get(token.key, token.key)
     )
@@ -330,8 +334,9 @@ def _is_period(value: Value | None, tokens: Sequence[MeaningToken], place: int) 
 
 
 def _is_joined(tokens: Sequence[MeaningToken], place: int) -> bool:
-    """Return whether a bound stands before a number, or as "at most" behind one."""
-    following = any(token.value and not token.value.bound for token in tokens[place + 1 : place + 3])
+    """Return whether a bound stands before a number, with no other bound between, or as "at most" behind one."""
+    behind = takewhile(lambda token: token.key not in _BOUNDS, tokens[place + 1 : place + 3])
+    following = any(token.value and not token.value.bound for token in behind)
     return following or (tokens[place].key in ("at most", "at least") and place > 0 and bool(tokens[place - 1].value))
 
 

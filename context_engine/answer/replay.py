@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
-from context_engine.answer.evidence import evidence_of
 from context_engine.answer.gathering import Gathering, Pick, gathered, in_turns, keys_of, read_gathering
 from context_engine.answer.record import sentence_words
-from context_engine.answer.values import Evidence, Sentence
+from context_engine.answer.values import Evidence, Sentence, evidence_of
 from context_engine.answer.writing import Judge, checked
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.replay import FirstDifference, first_difference

@@ -1,16 +1,17 @@
-"""The subjects of a sentence's rules: what stands before its modals, part by part."""
+"""Who acts in a sentence: the subjects of its rules, part by part, and the agents of a passive."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import SentenceFinding
 
-_END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
+_LEAST_RESTRICTION: Final = 2
+_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -33,16 +34,49 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = clause.before | clause.context
         acted_on = acted_on if _is_passive(predicate) else frozenset()
-    if (named and not claimed & (named | acted_on)) or _is_cut_short(subject, nearest):
+    is_other = bool(named) and not claimed & (named | acted_on)
+    is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
+    if is_other or is_less or _is_restricted(claim, nearest):
         yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital"."""
+    """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital".
+
+    An abbreviation is no further word: "the Risk Board (RB)".
+    """
     *_, last = ("", *(token.key for token in subject if token.kind in CONTENT))
-    following = [after for token, after in pairwise((*whole, _END)) if token.key == last]
+    following = [after for token, after in pairwise((*whole, END)) if token.key == last]
     keys = content_keys(subject)
-    return bool(following) and all(after.kind in CONTENT and after.key not in keys for after in following)
+    initials = {token.written[0] for token in whole}
+    return bool(following) and all(
+        after.kind in CONTENT and after.key not in keys and not set(after.written.removesuffix("s")) <= initials
+        for after in following
+    )
+
+
+def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
+    """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
+    head = content_keys([*takewhile(lambda token: token.kind in CONTENT, dropwhile(_is_pronoun, subject))])
+    links = [
+        introduced(whole, place) in _PREPOSITIONS
+        for whole in wholes
+        for place, token in enumerate(whole)
+        if token.key in head and head <= content_keys(whole)
+    ]
+    return bool(links) and all(links)
+
+
+def _is_pronoun(token: MeaningToken) -> bool:
+    return token.key == "it"
+
+
+def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash"."""
+    said = content_keys(claim)
+    subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
+    kept = [place for place, token in enumerate(subject) if token.kind in CONTENT and token.key in said]
+    return bool(kept) and len(content_keys(subject[kept[-1] + 1 :])) >= _LEAST_RESTRICTION
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
@@ -59,10 +93,10 @@ def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
 
 
 def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
-    """Return what stands before the first modal, from the last comma on, and what follows; empty without a modal."""
+    """Return what stands before the first modal or "means", from the last comma on, and what follows; else nothing."""
     start = 0
     for place, token in enumerate(tokens):
-        if token.kind is MeaningKind.MODAL:
+        if token.kind is MeaningKind.MODAL or token.written == "means":
             return tokens[start:place], tokens[place + 1 :]
         if token.kind is MeaningKind.BREAK and token.key not in ("and", "or"):
             start = place + 1
@@ -90,3 +124,68 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
         if token.kind is MeaningKind.BREAK or token.kind is MeaningKind.CONDITION
     ]
     return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
+
+
+def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
+    """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
+    for before in reversed(tokens[:place]):
+        if before.key in ("it", "one", "be") or before.written == "no":
+            continue
+        if before.kind is MeaningKind.BREAK:
+            return "^"
+        return "" if before.kind in (*CONTENT, MeaningKind.MODAL, MeaningKind.NEGATION) else before.key
+    return "^"
+
+
+def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequence[MeaningToken]:
+    """Return a passive without an agent in the order of the clause, if that is active: "must keep the file", for "the
+    file must be kept".
+    """
+    acts = {act.key for modal, act in pairwise(own) if modal.kind is MeaningKind.MODAL and act.kind in CONTENT}
+    places = (place for place, (be, act) in enumerate(pairwise(claim)) if be.key == "be" and act.key in acts)
+    if (place := next(places, None)) is None:
+        return claim
+    modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
+    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
+    start = max(commas, default=-1) + 1
+    subject = claim[start:modal]
+    if any(token.kind is MeaningKind.MODAL for token in subject):
+        return claim
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
+
+
+def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) -> bool:
+    """Return whether an agent ("by the Board") of a text is a subject of another one without agents, before its act."""
+    if _agents(other):
+        return False
+    keys = [token.key for token in other]
+    for place in _agents(tokens):
+        agent = _nearest_run([token.key for token in tokens[place:]], keys)
+        acts = [key for key in _acts_before(tokens, place - 1) if key in keys]
+        if agent is not None and acts and all(agent < keys.index(act) for act in acts):
+            return True
+    return False
+
+
+def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
+    """Return the place of the longest run that begins as `sought` does; None if its first key is missing."""
+    lengths = [
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(sought, keys[at:]))) for at in range(len(keys))
+    ]
+    return lengths.index(max(lengths)) if any(lengths) else None
+
+
+def _acts_before(tokens: Sequence[MeaningToken], place: int) -> list[str]:
+    """Return the keys of the content between the last "is" or "be" and a place; without one the last content."""
+    start = next((at for at in range(place - 1, -1, -1) if tokens[at].key == "be"), 0)
+    content = [token.key for token in tokens[start:place] if token.kind in CONTENT]
+    return content if start else content[-1:]
+
+
+def _agents(tokens: Sequence[MeaningToken]) -> list[int]:
+    """Return the places of words after "by"."""
+    return [
+        place
+        for place, token in enumerate(tokens)
+        if place and tokens[place - 1].key == "by" and token.kind in (MeaningKind.WORD, MeaningKind.SIDE)
+    ]

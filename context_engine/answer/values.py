@@ -1,9 +1,12 @@
-"""The parts of an answer: evidence, sentences with their quotes, verdicts and refusals."""
+"""The parts of an answer: evidence from a search, sentences with their quotes, verdicts and refusals."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
+
+from context_engine.core.models import Context, ContextBlock, Decision, RankedChunk, SearchResult
+from context_engine.core.policy.injection import INJECTION_SUSPECTED
 
 
 class Evidence(NamedTuple):
@@ -117,3 +120,35 @@ class Extraction(NamedTuple):
     wants: str
     sentences: tuple[Sentence, ...]
     refusal: AnswerRefusal | None
+
+
+def evidence_of(result: SearchResult, context: Context) -> tuple[Evidence, ...]:
+    """Return the evidence in a context of a result, one for each block, best first.
+
+    Passages that read like instructions to a model are left out: nothing may rest on them. Outside the domain's scope
+    there is no evidence.
+    """
+    if result.decision is Decision.OUT_OF_SCOPE:
+        return ()
+    chunks = {(chunk.source_id, chunk.chunk_id): chunk for chunk in result.chunks}
+    pairs = ((block, _best(block, chunks)) for block in context.blocks)
+    return tuple(_evidence(block, chunk) for block, chunk in pairs if INJECTION_SUSPECTED not in chunk.flags)
+
+
+def _best(block: ContextBlock, chunks: dict[tuple[str, str], RankedChunk]) -> RankedChunk:
+    return min((chunks[block.source_id, chunk_id] for chunk_id in block.chunk_ids), key=lambda chunk: chunk.rank)
+
+
+def _evidence(block: ContextBlock, chunk: RankedChunk) -> Evidence:
+    known = chunk.chunk
+    return Evidence(
+        label=block.label,
+        source_id=block.source_id,
+        chunk_id=chunk.chunk_id,
+        text=block.text,
+        headings=tuple(dict.fromkeys(filter(None, (known.title, *known.heading_path)))),
+        rank=block.rank,
+        absolute=chunk.absolute,
+        tier=chunk.authority_tier,
+        effective_from=None if known.effective_from is None else known.effective_from.isoformat(),
+    )

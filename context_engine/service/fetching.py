@@ -143,7 +143,7 @@ def fetch_passages(
     passages, unanswered = list[FetchedPassage](), list[SourceError]()
     for candidate, future, done in zip(sources, futures, in_time, strict=True):
         try:
-            passages += _of_source(deployment, spec, candidate, _result(future, candidate.id, done=done), wanted)
+            passages += passages_of(deployment, spec, candidate, _result(future, candidate.id, done=done), wanted)
         except SourceError as error:
             unanswered.append(error)
     logger.info(
@@ -186,10 +186,22 @@ def _result(future: Future[tuple[Chunk, ...]], source_id: str, *, done: bool) ->
     return future.result()
 
 
-def _of_source(
+def new_text(before: Chunk | None, chunk: Chunk) -> str:
+    """Return the text of a chunk after the end of the chunk before it, where both say their places."""
+    if before is None or before.span is None or chunk.span is None:
+        return chunk.content
+    shared = before.span[1] - chunk.span[0]
+    is_verbatim = chunk.span[1] - chunk.span[0] == len(chunk.content)
+    return chunk.content[shared:] if is_verbatim and 0 < shared < len(chunk.content) else chunk.content
+
+
+def passages_of(
     deployment: Deployment, domain: DomainSpec, spec: SourceSpec, chunks: Sequence[Chunk], wanted: FetchRequest
 ) -> list[FetchedPassage]:
-    """Return the chunks of a source: first by chunk id in the order asked, then document by document."""
+    """Return the chunks of a source as passages, masked if the domain masks contexts.
+
+    They come first by chunk id in the order of the request, then document by document.
+    """
     places = {wanted_id: place for place, wanted_id in enumerate((*wanted.chunk_ids, *wanted.document_ids))}
     last = len(places)
 

@@ -128,6 +128,11 @@ class Connection(BaseModel):
     client_id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Name at the token server.")
     client_secret: Secret | None = None
     token_scope: str | None = Field(None, description="Scope of the tokens, if the token server wants one.")
+    aws_region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] | None = Field(
+        None,
+        description="Region of an Amazon OpenSearch Service that lets IAM in: requests are signed (Signature Version "
+        "4) with user and api_key as access key, without them with the machine's credentials; needs the extra aws.",
+    )
     ca_bundle: Path | None = Field(None, description="PEM file with the authorities to trust.")
     client_certificate: Path | None = Field(None, description="PEM file; needs client_key unless it holds the key too.")
     client_key: Path | None = None
@@ -166,6 +171,18 @@ class Connection(BaseModel):
             raise ValueError("api_key and token_url are two ways to be let in: set one of them")
         if self.token_scope is not None and not given:
             raise ValueError("token_scope needs token_url")
+        return self
+
+    @model_validator(mode="after")
+    def _signing_key_is_whole(self) -> Connection:
+        if self.aws_region is None:
+            return self
+        if (self.user is None) != (self.api_key is None):
+            raise ValueError(
+                "aws_region signs with user and api_key, an access key and its secret: set both or neither"
+            )
+        if self.token_url is not None or self.api_key_header is not None:
+            raise ValueError("aws_region signs requests: take token_url or api_key_header away")
         return self
 
     _url_as_written: str | None = PrivateAttr(None)

@@ -30,8 +30,8 @@ from bench_answers import DOMAIN, ingested
 
 from context_engine import demo
 from context_engine.answer.answering import extracted
-from context_engine.answer.evidence import evidence_of
 from context_engine.answer.gathering import Gathering, RunLimits, gathered
+from context_engine.answer.values import evidence_of
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
 from context_engine.core.models import RankedChunk, SearchRequest, SearchResult

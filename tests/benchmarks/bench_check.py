@@ -20,7 +20,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from check_corruptions import CORRUPTIONS, name, still_supported, wrong_clause
+from check_corruptions import (
+    CORRUPTIONS,
+    name,
+    reads_alike,
+    still_supported,
+    subject_says_no_more,
+    wrong_clause,
+)
 from check_paraphrases import paraphrase
 from check_passages import Drawn, Passage, collection_passages, demo_passages, drawn, plain_words
 
@@ -36,6 +43,7 @@ class Case(NamedTuple):
     Attributes:
         quotes: verbatim quotes given with the sentence.
         original: the sentence it was made of.
+        joined: of a blend, the sentence that its predicate is of.
     """
 
     kind: str
@@ -45,6 +53,7 @@ class Case(NamedTuple):
     cited: tuple[Passage, ...]
     quotes: tuple[str, ...]
     original: str
+    joined: str = ""
 
 
 def main() -> None:
@@ -84,7 +93,7 @@ def corrupted(pools: Sequence[Sequence[Passage]], count: int, seed: int) -> tupl
                     place = places[lane, kind]
                     places[lane, kind] += 1
                     case = _corruption(kind, pool, sentences, place, texts[lane], rng)
-                    if case and still_supported(case.sentence, [passage.text for passage in case.cited]):
+                    if case and is_excluded(case):
                         excluded[kind] += 1
                         case = None
                 if case is None:
@@ -100,6 +109,7 @@ def _corruption(
     true = sentences[place]
     passage, other = pool[true.passage], pool[sentences[place - 1].passage]
     cited: tuple[Passage, ...] = (passage,)
+    source = ""
     if kind == "swapped_citation":
         changed: str | None = true.text
         cited = (other,)
@@ -114,7 +124,17 @@ def _corruption(
     if changed is None or (changed == true.text and kind != "swapped_citation"):
         return None
     quotes = (true.text,) if kind in CORRUPTIONS and rng.random() < 0.25 else ()
-    return Case(kind, rng.choice(HALVES), False, changed, cited, quotes, true.text)
+    return Case(kind, rng.choice(HALVES), False, changed, cited, quotes, true.text, source if kind == "blend" else "")
+
+
+def is_excluded(case: Case) -> bool:
+    """Return whether the passages still support a corrupted sentence by the rules of `check_corruptions.py`."""
+    if still_supported(case.sentence, [passage.text for passage in case.cited]):
+        return True
+    if case.joined:
+        return subject_says_no_more(case.sentence, case.joined)
+    is_same_passage = case.kind not in ("swapped_citation", "wrong_clause")
+    return is_same_passage and reads_alike(case.sentence, case.original, in_any_number=case.kind == "name")
 
 
 def paraphrased(pools: Sequence[Sequence[Passage]], count: int) -> list[Case]:
@@ -155,8 +175,11 @@ def corrupted_paraphrases(true: Iterable[Case], seed: int) -> list[Case]:
     for case in true:
         for kind in rng.sample(list(CORRUPTIONS), 6):
             changed = CORRUPTIONS[kind](case.sentence, rng)
-            if changed and changed != case.sentence and not still_supported(changed, [case.cited[0].text]):
-                cases.append(Case(kind, case.half, False, changed, case.cited, (), case.sentence))
+            if not changed or changed == case.sentence:
+                continue
+            false = Case(kind, case.half, False, changed, case.cited, (), case.sentence)
+            if not is_excluded(false):
+                cases.append(false)
                 break
     return cases
 

@@ -3,8 +3,13 @@
 A corruption is a function of (sentence, rng) that returns the changed sentence, or None where it does not apply. The
 last two kinds need other sentences too.
 
-A corrupted sentence is excluded where the passages it cites still support it, by a rule fixed before the checker was
-written: its words in order, without articles, stand side by side in a cited passage, in any capitals.
+A corrupted sentence is excluded where the passages it cites still support it, by rules that look at the words alone:
+
+1. Its words stand side by side in a cited passage. What a reader does not see or hear is left out: markup, addresses
+   of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
+2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
+3. It joins a subject and a predicate, and the subject is a pronoun alone, which names nothing, or is that of the
+   predicate, what stands before a comma apart: what holds of a bank holds of it "after the end of the agreement".
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from context_engine.core.text import tokens
+from context_engine.core.text import stems, tokens, without_markup
 
 Corruption = Callable[[str, random.Random], "str | None"]
 
@@ -60,6 +65,11 @@ _OPPOSITES = {
     "required": "forbidden", "independent": "dependent", "open": "closed", "opened": "closed", "closed": "opened",
     "both": "neither", "always": "sometimes", "every": "no", "each": "no", "granted": "denied", "grant": "deny",
 }  # fmt: skip
+_JOINTS = ("must", "shall", "may", "should")
+_PRONOUNS = ("it", "they", "this", "that", "these", "those", "you", "we", "he", "she")
+_UNHEARD = ("a", "an", "the", "this", "that", "these", "those")
+_DIGITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 90)
+_ALIKE = {"shall": "must", **{word: str(number) for word, number in zip(_NUMBER_WORDS, _DIGITS, strict=True)}}
 _NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]+(?: (?:of |and )?[A-Z][a-z]+)*)\b")
 _VALUE = re.compile(
     rf"\b(?:(?:\d[\d,.]*\d|\d)|{'|'.join(_NUMBER_WORDS[1:])})"
@@ -189,7 +199,7 @@ def name(sentence: str, others: Sequence[str], rng: random.Random) -> str | None
 
 def wrong_clause(sentence: str, others: Sequence[str], rng: random.Random) -> tuple[str, str] | None:
     """Join the sentence's subject and modal to what another sentence says after the same modal; return both."""
-    for modal_verb in ("must", "shall", "may", "should"):
+    for modal_verb in _JOINTS:
         before, found, after = sentence.partition(f" {modal_verb} ")
         if not found or len(before.split()) > 12 or before[0].islower():
             continue
@@ -209,13 +219,28 @@ CORRUPTIONS: dict[str, Corruption] = {
 
 
 def still_supported(sentence: str, passages: Iterable[str]) -> bool:
-    """Return whether the words of a sentence, without articles, stand side by side in a passage."""
-    sought = _words(sentence)
-    return any(f" {sought} " in f" {_words(passage)} " for passage in passages)
+    """Return whether the words of a sentence stand side by side in a passage."""
+    sought = " ".join(_words(sentence))
+    return any(f" {sought} " in f" {' '.join(_words(passage))} " for passage in passages)
 
 
-def _words(text: str) -> str:
-    return " ".join(token for token in tokens(text) if token not in ("a", "an", "the"))
+def reads_alike(sentence: str, original: str, *, in_any_number: bool) -> bool:
+    """Return whether two sentences have the same words; `in_any_number`: a plural is its singular."""
+    words, others = _words(sentence), _words(original)
+    return words == others or (in_any_number and stems(words) == stems(others))
+
+
+def subject_says_no_more(sentence: str, joined: str) -> bool:
+    """Return whether the subject of a blend is a pronoun, or behind its commas that of the predicate."""
+    modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
+    subject, other = (text.partition(f" {modal_verb} ")[0] for text in (sentence, joined))
+    named = stems(_words(subject.rpartition(", ")[2]))
+    return subject.lower() in _PRONOUNS or named == stems(_words(other))
+
+
+def _words(text: str) -> list[str]:
+    words = tokens(without_markup(text))
+    return [_ALIKE.get(word, word) for word in words if word not in _UNHEARD]
 
 
 def _chosen(pattern: re.Pattern[str], sentence: str, rng: random.Random) -> re.Match[str] | None:

@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 PLUGIN: Final = Path(__file__).parents[2] / "dify_plugin"
-TEMPLATES: Final = sorted((PLUGIN / "examples").glob("*.pipeline.yml"))
+TEMPLATES: Final = sorted(
+    path for folder in (PLUGIN, PLUGIN / "datasource") for path in (folder / "examples").glob("*.pipeline.yml")
+)
 CHUNKS: Final = {
     "text_model": ("general", "general_structure"),
     "hierarchical_model": ("parent_child", "parent_child_structure"),
@@ -49,7 +51,7 @@ def template(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_there_is_one_of_each_kind_of_document() -> None:
     named = [path.name.removesuffix(".pipeline.yml") for path in TEMPLATES]
-    assert named == ["questions-and-answers", "records", "regulatory-notices", "sops"]
+    assert named == ["documents", "questions-and-answers", "records", "regulatory-notices", "sops"]
 
 
 def test_it_is_a_pipeline_that_asks_for_no_other_plugin(template: dict[str, Any]) -> None:
@@ -137,10 +139,22 @@ def test_only_whole_chunks_are_found_by_keywords(template: dict[str, Any]) -> No
     assert (base["embedding_model"], base["embedding_model_provider"]) == ("", "")  # the author has one to choose
 
 
-def test_it_offers_files_that_dify_takes(template: dict[str, Any]) -> None:
-    extensions = nodes_of(template)[0]["data"]["fileExtensions"]
-    assert extensions == sorted(set(extensions))
-    assert set(extensions) <= OFFERED
+def test_it_begins_with_files_that_dify_takes(template: dict[str, Any]) -> None:
+    origin = nodes_of(template)[0]["data"]
+    if origin["provider_type"] == "local_file":
+        extensions = origin["fileExtensions"]
+        assert extensions == sorted(set(extensions))
+        assert set(extensions) <= OFFERED
+    else:  # the data source of our own, by the names that its package gives it
+        manifest, provider, datasource = (
+            yaml.safe_load((PLUGIN / "datasource" / file).read_text("utf-8"))
+            for file in ("manifest.yaml", "provider/context_engine_documents.yaml", "datasources/documents.yaml")
+        )
+        assert origin["plugin_id"] == f"{manifest['author']}/{manifest['name']}"
+        assert origin["provider_name"] == provider["identity"]["name"]
+        assert origin["provider_type"] == provider["provider_type"]
+        assert origin["datasource_name"] == datasource["identity"]["name"]
+        assert outputs_of(nodes_of(template)[0]) == set(datasource["output_schema"]["properties"])
 
 
 def test_a_chunk_says_where_it_is_from(template: dict[str, Any]) -> None:

@@ -85,7 +85,9 @@ def test_every_block_is_run():
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"
 
 
-@pytest.mark.parametrize("page", ["README.md", "dify_plugin/README.md", "tests/benchmarks/README.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "dify_plugin/README.md", "dify_plugin/datasource/README.md", "tests/benchmarks/README.md"]
+)
 def test_no_link_is_dead(page):
     """Links within docs/ are checked by `mkdocs build --strict`."""
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))

@@ -34,7 +34,8 @@ for name, files in json.loads(copies.read_text()).items():
         refused[name] = f"{type(error).__name__}: {error}"
     os.chdir(plugin.parent)
     shutil.rmtree(plugin)
-    for module in [one for one in sys.modules if one.split(".")[0] in ("provider", "tools", "endpoints")]:
+    own = ("provider", "tools", "endpoints", "datasources")
+    for module in [one for one in sys.modules if one.split(".")[0] in own]:
         del sys.modules[module]
 out.write_text(json.dumps(refused))
 os._exit(0)
@@ -51,11 +52,13 @@ def load(name: str) -> Any:
 
 
 def test_the_sdk_loads_every_copy_that_a_rule_refuses(plugin_python: Path, tmp_path: Path) -> None:
-    whole, rows = load("conftest").PLUGIN, load("test_check").ROWS
+    plugins, checks = load("conftest"), load("test_check")
+    whole = plugins.PLUGIN
     copies = {"whole": whole, "no tool in a file": {**whole, "tools/search.py": "from dify_plugin import Tool\n"}}
-    for file, old, new, key, rule in rows:
-        if key not in COINCIDENCE:
-            copies[f"{file}: {key} [{rule}] {new[:40]}"] = {**whole, file: whole[file].replace(old, new, 1)}
+    for files, rows in ((whole, checks.ROWS), (plugins.DRIVE, checks.DRIVE_ROWS)):
+        for file, old, new, key, rule in rows:
+            if key not in COINCIDENCE:
+                copies[f"{file}: {key} [{rule}] {new[:40]}"] = {**files, file: files[file].replace(old, new, 1)}
     (tmp_path / "copies.json").write_text(json.dumps(copies))
     places = (str(tmp_path / "copies.json"), str(tmp_path / "refused.json"))
     subprocess.run([str(plugin_python), "-c", LOADED, *places], check=True, cwd=tmp_path, capture_output=True)

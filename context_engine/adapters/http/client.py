@@ -114,6 +114,10 @@ class ApiClient:
     def _key(self, connection: Connection) -> ApiKey | None:
         if connection.api_key is None and connection.token_url is None and self.api.key_required:
             raise ConfigError(f"the connection to {connection.shown_url} has no api_key: {self.api.key_required}")
+        if connection.aws_region is not None:
+            from context_engine.adapters.http.signing import SignedAccess  # only here: it needs the extra `aws`
+
+            return SignedAccess(connection.aws_region, connection.user, connection.api_key)
         header = KeyHeader(connection.api_key_header) if connection.api_key_header else self.api.key_header
         try:
             if connection.user is not None and connection.api_key is not None:

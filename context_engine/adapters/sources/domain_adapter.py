@@ -92,3 +92,18 @@ class DomainAdapter:
         """Return the length of each mapped passage vector, float32, for rows of shape (vectors, dimension)."""
         lengths: Array = np.linalg.norm(passages @ self.passage, axis=1)
         return lengths.astype(np.float32)
+
+    def cosines(self, asked: Array | Sequence[float], passages: Array) -> Array:
+        """Return the cosine of a question with each mapped passage vector, float32; 0 for a mapped vector of length 0.
+
+        The products have 64 bits, so that a cosine does not depend on the other rows.
+
+        Args:
+            asked: from `asked`.
+            passages: float32 (vectors, dimension), unmapped.
+        """
+        rows = passages.astype(np.float64)
+        lengths = np.linalg.norm(rows @ self.passage.astype(np.float64), axis=1)
+        dots = rows @ np.asarray(asked, np.float64)
+        quotients: Array = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0.0)
+        return quotients.astype(np.float32)

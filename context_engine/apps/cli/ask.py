@@ -129,7 +129,7 @@ def _answer(
 
 def print_answer(console: Console, answer: Answer, places: Places) -> None:
     """Print the sentences, the disagreements and the cited passages of an answer, or why there is none."""
-    from context_engine.answer.text import cited, conflict_text
+    from context_engine.answer.composed import cited, conflict_text
 
     if answer.refusal is not None:
         show(console, Text(clean(answer.refusal.message), "bold"))

@@ -109,9 +109,9 @@ def check_command(place: str, sdk_python: str | None, marketplace: bool, as_json
         if result.sdk is None:
             print_line("load by the SDK: not run (--sdk-python PATH)", "dim")
         elif result.sdk.problem is None:
-            tools, endpoints = ", ".join(result.sdk.tools), ", ".join(result.sdk.endpoints) or "none"
-            loaded = f"load by the SDK {result.sdk.version}: passed (tools {tools}; endpoints {endpoints})"
-            print_line(loaded, "green")
+            parts = {kind: names for kind, names in result.sdk.to_dict().items() if isinstance(names, list) and names}
+            loaded = "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts.items())
+            print_line(f"load by the SDK {result.sdk.version}: passed ({loaded})", "green")
         if result.ok:
             print_line("no rule is broken", "green")
     return 0 if result.ok else USAGE

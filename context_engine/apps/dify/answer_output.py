@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from context_engine.answer.answering import Stated
-from context_engine.answer.composed import Answer
+from context_engine.answer.composed import Answer, sentence_text, separator
 from context_engine.answer.conflicts import Conflict, Side
 from context_engine.answer.contract import AnswerResponse, citation_line, response_of
-from context_engine.answer.text import sentence_text, separator
 from context_engine.answer.values import AnswerRefusal, Verdict
 from context_engine.apps.dify.answer import ToolOutput, lines, search_answer
 from context_engine.apps.dify.dify_json import fitted, plain

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.api import EXTERNAL_TRY_S
 from context_engine.apps.dify.credentials import Redactor
 from context_engine.apps.dify.external import (
     ExternalAnswer,
@@ -48,8 +47,7 @@ class Retrieval:
     """A request to search for, and how to answer it.
 
     Attributes:
-        due: the deadline on the monotonic clock.
-        search_s: most seconds for one search; if a source was too busy for it, another follows while time is left.
+        due: the deadline on the monotonic clock; if a source was too busy, another search follows while time is left.
         notice_records: whether a record reports missing knowledge.
         persona: for a request whose knowledge id names none.
         hide: removes secrets from a text.
@@ -58,7 +56,6 @@ class Retrieval:
 
     request: ExternalRequest
     due: float
-    search_s: float = EXTERNAL_TRY_S
     notice_records: bool = True
     persona: str | None = None
     hide: Callable[[str], str] = hide
@@ -98,7 +95,6 @@ def answer_request(
     principal: Principal,
     *,
     due: float,
-    search_s: float = EXTERNAL_TRY_S,
     notice_records: bool = True,
     persona: str | None = None,
     request_id: str | None = None,
@@ -109,7 +105,7 @@ def answer_request(
 
     Args:
         due: the deadline on the monotonic clock.
-        search_s, notice_records, persona, request_id: see `Retrieval`.
+        notice_records, persona, request_id: see `Retrieval`.
         most_records: upper limit of `top_k`; larger values are reduced to it.
         most_query_chars: a longer question is refused.
     """
@@ -122,7 +118,6 @@ def answer_request(
     asked = Retrieval(
         request=request,
         due=due,
-        search_s=search_s,
         notice_records=notice_records,
         persona=persona,
         request_id=request_id,
@@ -257,10 +252,13 @@ def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) 
 
 
 def _search_request(asked: Retrieval, place: _Knowledge, principal: Principal) -> SearchRequest:
-    """Request more chunks if a threshold removes some, because our order is not that of the absolute signal."""
-    request, seconds = asked.request, max(min(asked.left_s, asked.search_s), _LEAST_S)
+    """Request more chunks if a threshold removes some, because our order is not that of the absolute signal.
+
+    Each source has its configured time: a call may take longer than one of the tries that Dify makes.
+    """
+    request = asked.request
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
-    overrides: dict[str, Any] = {"stage2_top_k": wanted, "deadline_s": seconds, "source_timeout_s": seconds}
+    overrides: dict[str, Any] = {"stage2_top_k": wanted, "deadline_s": max(asked.left_s, _LEAST_S)}
     if place.namespace is not None:
         overrides["sources"] = (place.namespace,)
     return SearchRequest(

@@ -11,6 +11,7 @@ from context_engine.apps.dify.answer import ToolOutput, search_answer
 from context_engine.apps.dify.answering import AnswerCall, Answering
 from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
 from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
+from context_engine.apps.dify.drive import browse, download
 from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.dify.failure import refuse_incomplete
 from context_engine.apps.dify.form import flag_field, read_search_form, text_field
@@ -23,7 +24,7 @@ from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.build import build_engine
 
-ToolName = Literal["search", "rerank", "domains"]
+ToolName = Literal["search", "rerank", "domains", "browse", "download"]
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)
 
 
@@ -48,6 +49,10 @@ class Tools:
             return self._search(fields, caller, principal)
         if tool == "rerank":
             return self._rerank(fields, caller, principal, ask)
+        if tool == "browse":
+            return browse(self.deployment, principal, fields)
+        if tool == "download":
+            return download(self.deployment, principal, fields)
         name, check = text_field(fields, "domain_name"), flag_field(fields, "check_health", True)
         return catalogue(self.deployment, principal, name, check=check, caller=caller, audit=self.audit)
 

@@ -41,12 +41,13 @@ from context_engine.apps.packaging.files import Files, read_folder, read_package
 from context_engine.apps.packaging.findings import PluginFinding, PluginReport
 from context_engine.apps.packaging.manifest import check_manifest
 from context_engine.apps.packaging.marketplace import check_marketplace
-from context_engine.apps.packaging.provider import check_group, check_provider
+from context_engine.apps.packaging.provider import check_datasource_provider, check_group, check_provider
 from context_engine.apps.packaging.requirements import check_requirements, check_versions
 from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
 from context_engine.errors import ConfigError
 
 _LOOPS: Final = ("asyncio", "anyio")
+_OWN_FOLDERS: Final = ("provider", "tools", "endpoints", "group", "datasources")
 _ENGINE: Final = "context_engine"
 
 
@@ -83,7 +84,7 @@ def _names(node: ast.AST) -> list[str]:
 
 def _is_own(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return path.endswith(".py") and (len(parts) == 1 or parts[0] in ("provider", "tools", "endpoints", "group"))
+    return path.endswith(".py") and (len(parts) == 1 or parts[0] in _OWN_FOLDERS)
 
 
 def _parsed(report: PluginReport, path: str) -> ast.Module | None:
@@ -117,6 +118,9 @@ try:
     from dify_plugin.core.plugin_registration import PluginRegistration
     found = PluginRegistration(DifyPluginEnv())
     out["tools"] = sorted(name for _, _, tools in found.tools_mapping.values() for name in tools)
+    out["datasources"] = sorted(
+        one.identity.name for provider in found.datasource_configuration for one in provider.datasources
+    )
     out["endpoints"] = sorted(one.path for group in found.endpoints_configuration for one in group.endpoints)
 except BaseException as error:
     out["problem"] = f"{{type(error).__name__}}: {{error}}"
@@ -133,18 +137,20 @@ class SdkRun:
 
     Attributes:
         version: of the SDK.
-        tools, endpoints: that were loaded.
+        tools, endpoints, datasources: that were loaded.
         problem: the reason of a failure, or None.
     """
 
     version: str | None
     tools: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
+    datasources: tuple[str, ...] = ()
     problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""
-        fields = {"version": self.version, "tools": list(self.tools), "endpoints": list(self.endpoints)}
+        loaded = {"tools": self.tools, "endpoints": self.endpoints, "datasources": self.datasources}
+        fields = {"version": self.version, **{kind: list(names) for kind, names in loaded.items()}}
         return {"status": "failed" if self.problem else "passed", **fields, "problem": self.problem}
 
 
@@ -195,6 +201,7 @@ def _read(stdout: str, stderr: str) -> SdkRun:
                 version=report["sdk"],
                 tools=tuple(report.get("tools", ())),
                 endpoints=tuple(report.get("endpoints", ())),
+                datasources=tuple(report.get("datasources", ())),
                 problem=report["problem"],
             )
     last = stderr.strip().splitlines()[-1:] or ["it ended without a word"]
@@ -262,6 +269,9 @@ def check_files(
         for provider in manifest.at("plugins").at("tools").items():
             if isinstance(provider.value, str) and provider.value in files:
                 check_provider(report, provider.value, manifest)
+        for provider in manifest.at("plugins").at("datasources").items():
+            if isinstance(provider.value, str) and provider.value in files:
+                check_datasource_provider(report, provider.value)
         for group in manifest.at("plugins").at("endpoints").items():
             if isinstance(group.value, str) and group.value in files:
                 check_group(report, group.value)

@@ -1,9 +1,9 @@
-"""The rules of the YAML files of the provider, the endpoints and the tools."""
+"""The rules of the YAML files of the provider, the endpoints, the tools and the data sources."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
@@ -100,18 +100,32 @@ def check_tool(report: PluginReport, file: str) -> str | None:
     top = open_yaml(report, file)
     if top is None:
         return None
-    name = top.at("identity").at("name").text(pattern=IDENTITY_NAME)
-    top.at("identity").at("label").languages()
     top.at("description").at("human").languages()
     seen: set[str] = set()
     for parameter in top.at("parameters").items():
         _check_parameter(parameter, seen)
     top.at("has_runtime_parameters").flag()
+    return _check_member(top)
+
+
+def check_datasource(report: PluginReport, file: str) -> str | None:
+    """Check a data source's YAML and return its name, or None."""
+    top = open_yaml(report, file)
+    if top is None:
+        return None
+    top.at("description").languages()
+    return _check_member(top)
+
+
+def _check_member(top: Node) -> str | None:
+    """Check what the YAML of a tool and of a data source have in common, and return the name, or None."""
+    name = top.at("identity").at("name").text(pattern=IDENTITY_NAME)
+    top.at("identity").at("label").languages()
     if top.at("output_schema").value is not None:
         _check_output(top.at("output_schema"))
     source = top.at("extra").at("python").at("source")
-    if source.text() in report.files and source.value.removesuffix(".py") != file.rsplit(".", 1)[0]:
-        source.fail("stem", f"{source.value} and {file} must differ only in their suffix")
+    if source.text() in top.report.files and source.value.removesuffix(".py") != top.file.rsplit(".", 1)[0]:
+        source.fail("stem", f"{source.value} and {top.file} must differ only in their suffix")
     return name
 
 
@@ -196,21 +210,39 @@ def check_provider(report: PluginReport, file: str, manifest: Node) -> None:
     top = open_yaml(report, file)
     if top is None:
         return
-    identity = top.at("identity")
+    _check_identity(top.at("identity"))
+    _check_inherited_tags(top.at("identity").at("tags"), manifest.at("tags"))
+    _check_credentials(top)
+    _check_members(top.at("tools"), check_tool)
+
+
+def check_datasource_provider(report: PluginReport, file: str) -> None:
+    """Check the provider of data sources, and these."""
+    top = open_yaml(report, file)
+    if top is None:
+        return
+    _check_identity(top.at("identity"))
+    _check_settings(top.at("credentials_schema"))
+    _check_members(top.at("datasources"), check_datasource)
+
+
+def _check_identity(identity: Node) -> None:
     identity.at("name").text(pattern=IDENTITY_NAME)
     identity.at("label").languages()
     identity.at("description").languages()
-    report.asset(identity.at("icon"))
-    report.asset(identity.at("icon_dark"))
-    _check_inherited_tags(identity.at("tags"), manifest.at("tags"))
-    _check_credentials(top)
-    if not top.at("tools").value:
-        top.at("tools").fail("required", "must name the tools' files")
+    identity.report.asset(identity.at("icon"))
+    identity.report.asset(identity.at("icon_dark"))
+
+
+def _check_members(files: Node, check: Callable[[PluginReport, str], str | None]) -> None:
+    """Check the files of a provider's tools or data sources."""
+    if not files.value:
+        files.fail("required", f"must name the files of the {files.key}")
     names: set[str] = set()
-    for tool in top.at("tools").items():
-        name = check_tool(report, tool.value) if tool.text() in report.files else None
+    for file in files.items():
+        name = check(files.report, file.value) if file.text() in files.report.files else None
         if name in names:
-            report.add(tool.value, "identity.name", "duplicate", f"two tools are called {name!r}")
+            files.report.add(file.value, "identity.name", "duplicate", f"two {files.key} are called {name!r}")
         names |= {name} if name else set()
 
 
@@ -219,7 +251,16 @@ def check_group(report: PluginReport, file: str) -> None:
     top = open_yaml(report, file)
     if top is None:
         return
-    settings = top.at("settings")
+    _check_settings(top.at("settings"))
+    if not top.at("endpoints").value:
+        top.at("endpoints").fail("required", "must name the endpoints' files")
+    for endpoint in top.at("endpoints").items():
+        if endpoint.text() in report.files:
+            _check_endpoint(report, endpoint.value)
+
+
+def _check_settings(settings: Node) -> None:
+    """Check a list of settings with names."""
     names: set[str] = set()
     for setting in settings.items():
         check_field(setting)
@@ -228,11 +269,6 @@ def check_group(report: PluginReport, file: str) -> None:
             setting.at("name").fail("duplicate", f"the setting {name!r} appears twice")
         names |= {name} if name else set()
     _check_count(settings, len(settings.items()))
-    if not top.at("endpoints").value:
-        top.at("endpoints").fail("required", "must name the endpoints' files")
-    for endpoint in top.at("endpoints").items():
-        if endpoint.text() in report.files:
-            _check_endpoint(report, endpoint.value)
 
 
 def _check_endpoint(report: PluginReport, file: str) -> None:

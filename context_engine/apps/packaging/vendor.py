@@ -142,15 +142,19 @@ class Vendored:
 
 def find_project(plugin_dir: Path) -> Project | None:
     """Return the checkout of context_engine that contains the plugin's folder, or None."""
-    root = plugin_dir.resolve().parent
-    path, changelog = root / "pyproject.toml", root / "CHANGELOG.md"
-    if not path.is_file() or not (root / _SOURCE / "__init__.py").is_file():
+    root = next((folder for folder in plugin_dir.resolve().parents if _is_checkout(folder)), None)
+    if root is None:
         return None
+    path, changelog = root / "pyproject.toml", root / "CHANGELOG.md"
     try:
         table = tomllib.loads(path.read_text("utf-8")).get("project", {})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"cannot be read: {error}", file=str(path)) from None
     return Project(root=root, table=table, changelog=changelog.read_text("utf-8") if changelog.is_file() else None)
+
+
+def _is_checkout(folder: Path) -> bool:
+    return (folder / "pyproject.toml").is_file() and (folder / _SOURCE / "__init__.py").is_file()
 
 
 def vendor_project(project: Project, users: Iterable[Files], further: Iterable[str] = ()) -> Vendored:

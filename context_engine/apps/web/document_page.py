@@ -22,6 +22,7 @@ from context_engine.service.fetching import (
     VersionKey,
     by_version,
     fetch_passages,
+    new_text,
     newest_version,
 )
 
@@ -218,7 +219,7 @@ def _texts(passages: Sequence[FetchedPassage], wanted: WantedDocument) -> Iterat
         chunk = passage.chunk
         yield DocumentText(
             chunk_id=chunk.chunk_id,
-            text=_new_text(before, chunk)[:_MOST_CHARS],
+            text=new_text(before, chunk)[:_MOST_CHARS],
             place=location(chunk),
             address=document_address(
                 wanted.domain, passage.source_id, chunk.document_id, chunk_id=chunk.chunk_id,
@@ -227,15 +228,6 @@ def _texts(passages: Sequence[FetchedPassage], wanted: WantedDocument) -> Iterat
             is_marked=chunk.chunk_id == wanted.chunk,
         )  # fmt: skip
         before = chunk
-
-
-def _new_text(before: Chunk | None, chunk: Chunk) -> str:
-    """Return the text of a chunk after the end of the chunk before it, where both say their places."""
-    if before is None or before.span is None or chunk.span is None:
-        return chunk.content
-    shared = before.span[1] - chunk.span[0]
-    is_verbatim = chunk.span[1] - chunk.span[0] == len(chunk.content)
-    return chunk.content[shared:] if is_verbatim and 0 < shared < len(chunk.content) else chunk.content
 
 
 def _in_time(versions: Mapping[VersionKey, Sequence[FetchedPassage]]) -> list[VersionKey]:

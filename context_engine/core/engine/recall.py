@@ -237,7 +237,12 @@ class SourceBulkhead:
         return reply
 
     def _note(self, reply: SourceReply, limit_s: float) -> None:
-        """Record whether a call was answered, or failed after holding up its search; a quick failure says nothing."""
+        """Record whether a call was answered, or failed after holding up its search.
+
+        A quick failure says nothing about the source, nor does the end of a wait behind other searches.
+        """
+        if isinstance(reply.error, SourceBusy):
+            return
         self._longest_s = max(self._longest_s, limit_s)
         elapsed_s = reply.elapsed_ms / 1000.0
         late = elapsed_s >= self._longest_s

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk
-from context_engine.testing import AccessContract, SinkContract, SourceContract
+from context_engine.testing import (
+    AccessContract,
+    CalibratableContract,
+    CopyableContract,
+    GraphStoreContract,
+    SinkContract,
+    SourceContract,
+    TrainableContract,
+)
+from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +70,35 @@ class TestSourceWithVectors(TestSource):
 
 
 class TestSinkWithVectors(TestSink):
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Any) -> None:
+        self.bank = vector_store
+
+
+def closed_rules(source_id: str) -> str:
+    return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
+
+
+class TestCapabilities(OfStore, CalibratableContract, CopyableContract, GraphStoreContract):
+    """Every folder of the contracts is a prefix of its own."""
+
+    def make_store(self, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.source(self.bank.spec(OPEN_SOURCE)).store
+
+    def open_sink(self, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.sink(self.bank.spec(OPEN_SOURCE), self.bank.spec(CLOSED_SOURCE), rules_of=closed_rules)
+
+    def open_source(self, source_id: str, data_dir: Any) -> Any:
+        self._of(data_dir)
+        return self.bank.source(self.bank.spec(source_id), closed_rules)
+
+    def _of(self, data_dir: Any) -> None:
+        self.bank.own = {**self.bank.own, "index_prefix": f"of_{data_dir.name.lower()}"}
+
+
+class TestCapabilitiesWithVectors(TestCapabilities, TrainableContract):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.opensearch import search, state
+from context_engine.adapters.sources.opensearch import nearest, state
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -93,6 +93,49 @@ def test_a_lost_index_is_said_and_written_again(store: Any) -> None:
     assert isinstance(error_of(lambda: write(store, "a")), StoreCorrupt)
     store.repair = True
     write(store, "a")
+    assert found(store) == {"a"}
+
+
+def test_an_index_that_is_deleted_in_a_load_is_not_made_again(store: Any) -> None:
+    write(store, "a")
+    with pytest.raises(ContextEngineError) as caught, store.sink() as sink:
+        sink.put("notes", "b", "", "1", [Chunk(content="The approval limit of the desk.")])
+        for index in indices(store):
+            ask(store, "DELETE", index)
+        sink.commit()
+    assert isinstance(caught.value, SourceNotFound) and not indices(store), "no index without our mapping"
+    store.repair = True
+    write(store, "a", "b")
+    assert found(store) == {"a", "b"}
+
+
+def test_of_two_who_change_what_was_learnt_one_is_refused(vector_store: Any) -> None:
+    write(vector_store, "a")
+    first, second = vector_store.source().store, vector_store.source().store
+    with pytest.raises(StoreLocked), first._writing_adapters():
+        plan = second.calibration_plan("NPA", ["notes"], anew=True)
+        second.keep_calibrations("NPA", plan, [])
+
+
+def test_vectors_are_kept_when_texts_are_analysed_again_or_documents_move(vector_store: Any) -> None:
+    write(vector_store, "a")
+    before = vector_store.source().search(QUESTION).chunks
+    fields = ask(vector_store, "GET", "PREFIX-state/_doc/state")["_source"]
+    ask(vector_store, "PUT", "PREFIX-state/_doc/state", {**fields, "words_version": "old"})
+    embedder, vector_store.embedder = vector_store.embedder, None
+    write(vector_store)
+    with vector_store.sink(rules_of=lambda _id: "board"):
+        pass
+    vector_store.embedder = embedder
+    assert vector_store.source(rules_of=lambda _id: "board").search(QUESTION).chunks == before
+
+
+def test_what_was_deleted_is_scrubbed_at_once(store: Any) -> None:
+    write(store, "a", "b")
+    with store.sink() as sink:
+        sink.delete("notes", "b", "")
+        assert "snapshots" in sink.scrub()
+        assert rows(store) == 2
     assert found(store) == {"a"}
 
 
@@ -241,7 +284,7 @@ def test_the_graph_is_searched_within_the_filter_and_watched(
         text="approval limit", domain="NPA", top_k=10, timeout_s=20.0, filters=Condition("desk", FilterOp.LT, 3)
     )
     exact = vector_store.source().search(query).chunks
-    monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
+    monkeypatch.setattr(nearest, "APPROXIMATE_FROM", 1)
     source = vector_store.source()
     assert source.search(query).chunks == exact and len(exact) == 3
     assert source.store.watched_recall() == 1.0
@@ -251,7 +294,7 @@ def test_a_low_recall_of_the_graph_is_said_and_the_graph_left(
     vector_store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vector_store, "a")
-    monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
+    monkeypatch.setattr(nearest, "APPROXIMATE_FROM", 1)
     source = vector_store.source()
     source.store.watch.add(1, 0.5)
     answer = source.search(QUESTION)

@@ -5,89 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psycopg
 import pytest
 
-from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.postgres import nearest, sink, vectors
-from context_engine.core.models import AccessScope, Chunk, Classification, NoticeCode, ScoreKind, SourceQuery
+from context_engine.core.models import Chunk, NoticeCode
 from context_engine.errors import ConfigError, StoreError
+from tests.engines.parity import QUESTION, AdapterParity, chunk, cosines, keep, write
 
 pytestmark = pytest.mark.slow
-QUESTION = SourceQuery(text="custody of collateral", domain="NPA", top_k=10)
-SUBJECTS = ("custody", "collateral", "dividends", "escrow", "factoring", "guarantees", "leasing", "netting")
-OPEN = AccessScope(clearance=Classification.INTERNAL)
 
 
 @pytest.fixture
 def filled(vector_store: Any) -> Any:
-    """A store of 200 open texts and two of the board."""
     write(vector_store)
     return vector_store
 
 
-def write(store: Any, rules: str = "board") -> None:
-    with store.sink(store.spec("notes"), store.spec("board"), rules_of=rules_for(rules)) as writer:
-        writer.put("notes", "d", "", "1", [chunk(number) for number in range(200)])
-        writer.put("board", "e", "", "1", [chunk(number) for number in (1000, 1001)])
-
-
-def rules_for(rules: str) -> Any:
-    return lambda source_id: rules if source_id == "board" else ""
-
-
-def chunk(number: int) -> Chunk:
-    first, second = SUBJECTS[number % 8], SUBJECTS[number // 8 % 8]
-    return Chunk(content=f"The {first} of {second} is reviewed by desk {number}.", chunk_id=f"c{number}")
-
-
-def adapter_of(store: Any, seed: int = 1) -> DomainAdapter:
-    noise = np.random.default_rng(seed).standard_normal((2, 64, 64))
-    return DomainAdapter(store.embedder.model_id, *(np.eye(64) + 0.1 * noise))
-
-
-def keep(store: Any, *source_ids: str, use: bool = True) -> str:
-    """Keep an adapter learnt from some sources; return its id."""
-    base = store.source().store
-    origin = base.held_vectors(source_ids).origin
-    adapter_id: str = base.keep_adapter("NPA", adapter_of(store), {"questions": 60}, origin).adapter_id
-    if use:
-        base.use_adapter("NPA", adapter_id)
-    return adapter_id
+class TestAdapters(AdapterParity):
+    pass
 
 
 def execute(store: Any, statement: str) -> None:
     with psycopg.connect(store.dsn, autocommit=True) as connection:
         connection.execute(f"SET search_path = {store.schema}")  # type: ignore[arg-type]
         connection.execute(statement)  # type: ignore[arg-type]
-
-
-def cosines(answer: Any) -> dict[str, float]:
-    scores = {found.chunk_id: score for found in answer.chunks for score in found.scores}
-    assert all(score.kind in (ScoreKind.WEIGHTED, ScoreKind.COSINE, ScoreKind.BM25) for score in scores.values())
-    return {
-        found.chunk_id: score.value
-        for found in answer.chunks
-        for score in found.scores
-        if score.kind is ScoreKind.COSINE
-    }
-
-
-def test_the_cosines_are_those_of_the_mapped_vectors(filled: Any) -> None:
-    adapter_id = keep(filled, "notes")
-    answer = filled.source().search(QUESTION)
-    assert answer.embedding.model == f"{filled.embedder.model_id}+{adapter_id}"
-    assert answer.embedding.adapter.adapter_id == adapter_id
-    held = filled.source().store.held_vectors(["notes"])
-    adapter = adapter_of(filled)
-    question = np.asarray(filled.embedder.embed_query(QUESTION.text)) @ adapter.query
-    mapped = held.parts @ adapter.passage
-    expected = mapped @ question / np.linalg.norm(mapped, axis=1) / np.linalg.norm(question)
-    by_id = dict(zip(held.chunk_ids, expected.tolist(), strict=True))
-    found = cosines(answer)
-    assert len(found) == 10
-    assert found == pytest.approx({chunk_id: by_id[chunk_id] for chunk_id in found}, abs=1e-5)
 
 
 def test_an_index_of_the_vectors_serves_an_adapter_too(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,26 +44,6 @@ def test_an_index_of_the_vectors_serves_an_adapter_too(filled: Any, monkeypatch:
         exact.store.watch.add(key, 0.5)
     assert cosines(by_index.search(QUESTION)) == cosines(exact.search(QUESTION))
     assert by_index.store.watched_recall() == 1.0
-
-
-def test_an_adapter_is_for_those_who_may_read_what_it_was_learnt_from(filled: Any) -> None:
-    base = filled.source().store
-    before = base.version(OPEN, 5.0)
-    keep(filled, "notes", "board")
-    assert base.adapters("NPA", access=OPEN) == [] and len(base.adapters("NPA")) == 1
-    assert base.version(OPEN, 5.0) == before
-    keep(filled, "notes")
-    assert base.version(OPEN, 5.0) != before
-
-
-def test_documents_that_move_take_what_was_learnt_from_them_along(filled: Any) -> None:
-    keep(filled, "board")
-    base = filled.source().store
-    origin = base.held_vectors(["board"]).origin
-    write(filled, rules="committee")
-    assert base.adapters() == []
-    with pytest.raises(StoreError, match="learn the adapter again"):
-        base.keep_adapter("NPA", adapter_of(filled), {}, origin)
 
 
 @pytest.mark.parametrize("damage", ["UPDATE adapters SET evidence = '{'", "UPDATE adapters SET model_id = 'another'"])

@@ -2,108 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.postgres import connection
-from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.core.models import AccessRule, AccessScope, Chunk, ExaminationRequest, SourceQuery, UnknownWord
+from context_engine.core.models import AccessRule, Chunk, ExaminationRequest
 from context_engine.errors import SourceUnavailable
-from context_engine.testing import FakeEmbedder
+from tests.engines.parity import TextParity, asked, fill, ids
 from tests.postgresql_server import PostgresqlServer, programs_with
 from tests.postgresql_store import Store
 
 pytestmark = pytest.mark.slow
-DOCUMENTS = {
-    "notice": [
-        Chunk(content="Large exposures are reported every quarter.", title="Notice 637", section="1"),
-        Chunk(content="A collateral haircut applies to each exposure.", title="Notice 637", section="2"),
-    ],
-    "policy": [
-        Chunk(
-            content="Collateral means an asset pledged against an exposure.",
-            title="Policy",
-            metadata={"defines": ["collateral"]},
-        ),
-        Chunk(content="The committee approves collateral above the limit.", title="Limits of collateral"),
-    ],
-    "letters": [
-        Chunk(content="Notice of leave is given in writing, and notice of return too.", title="Leave"),
-        Chunk(content="The approved collateral is reviewed by the committee every year.", title="Review"),
-    ],
-}
 
 
-def fill(sink: Any) -> None:
-    for name, chunks in DOCUMENTS.items():
-        numbered = [chunk._replace(chunk_id=f"{name}-{place}") for place, chunk in enumerate(chunks)]
-        sink.put("notes", name, "", "1", numbered)
-
-
-def asked(source: Any, text: str, **fields: Any) -> Any:
-    return source.search(SourceQuery(text=text, domain="NPA", top_k=10, **fields))
-
-
-def ids(chunks: Any) -> list[str]:
-    return [chunk.chunk_id for chunk in chunks]
-
-
-@pytest.mark.parametrize(
-    ("question", "settings"),
-    [
-        ("collateral", {"title_boost": 0.5}),
-        ("what is collateral", {"definition_boost": 0.5}),
-        ("collateral haircut exposure", {"neighbour_weight": 0.3}),
-        ("Notice 637", {}),
-        ("quarterly notice 637", {"merge_method": "rrf"}),
-    ],
-)
-def test_a_question_has_the_order_of_the_embedded_base(
-    vector_store: Any, tmp_path: Path, question: str, settings: dict[str, Any]
-) -> None:
-    settings = {"section_weight": 0.0, **settings}
-    embedder = FakeEmbedder(64)
-    with LocalBase.open(
-        tmp_path, create=True, embedder=embedder, options=SearchOptions.model_validate(settings)
-    ) as base:
-        with base.writer() as writer:
-            fill(writer)
-        expected = ids(base.search(question, source_id="notes", top_k=10))
-    store = Store(vector_store.dsn, embedder, **settings)
-    with store.sink() as writer:
-        fill(writer)
-    assert ids(asked(store.source(), question).chunks)[:3] == expected[:3]
-
-
-def test_a_misspelt_word_gets_the_nearest_of_its_source(store: Any) -> None:
-    with store.sink(store.spec(), store.spec("other")) as sink:
-        fill(sink)
-        sink.put("other", "d", "", "1", [Chunk(content="Colateral is a misspelling.")])
-    found = asked(store.source(), "Which colaterals has the committee aproved?").unknown_words
-    assert found == (UnknownWord("colaterals", "collateral"), UnknownWord("aproved", "approved"))
-
-
-def test_a_word_of_a_removed_text_is_not_suggested(store: Any) -> None:
-    with store.sink() as sink:
-        fill(sink)
-        sink.put("notes", "old", "", "1", [Chunk(content="The haircuts are revised.")])
-    assert asked(store.source(), "haircutss").unknown_words == (UnknownWord("haircutss", "haircuts"),)
-    with store.sink() as sink:
-        sink.delete("notes", "old", "")
-    assert asked(store.source(), "haircutss").unknown_words == (UnknownWord("haircutss", "haircut"),)
-
-
-def test_a_hidden_text_suggests_no_word(store: Any) -> None:
-    specs = [store.spec(), store.spec("board", access=AccessRule(roles=("board",)))]
-    with store.sink(*specs, rules_of=lambda name: "board" if name == "board" else "") as sink:
-        fill(sink)
-        sink.put("board", "d", "", "1", [Chunk(content="The merger is secret.")])
-    source = store.source()
-    assert asked(source, "mergre", access=AccessScope()).unknown_words == (UnknownWord("mergre", ""),)
+class TestText(TextParity):
+    def reopened(self, store: Any, **settings: Any) -> Any:
+        return Store(store.dsn, store.embedder, **settings)
 
 
 def test_rows_are_found_by_bm25_with_the_scores_of_the_package(ranking_server: Any, store: Any) -> None:

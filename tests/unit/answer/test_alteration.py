@@ -57,6 +57,13 @@ def test_names_that_stand_in_each_others_place() -> None:
     assert changes(swapped, text) == ["two names stand in each other's place"]
 
 
+def test_the_beginning_of_a_name_is_not_left_out() -> None:
+    text = "The Authorised Person should keep a full list of the risks of its Counterparties."
+    assert changes("The Person should keep a full list of the risks of its Counterparties.", text) == [
+        'the sentence leaves out "authoris"'
+    ]
+
+
 def test_a_part_that_has_moved_is_no_change() -> None:
     moved = "At least weekly, the staff of a Natural Person shall report a loss of the desk to the Risk Board."
     assert changes(moved) == []

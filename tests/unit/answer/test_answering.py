@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
-from context_engine.answer.composed import Answer
+from context_engine.answer.composed import Answer, answer_text
 from context_engine.answer.contract import response_of
 from context_engine.answer.replay import replay_answer
-from context_engine.answer.text import answer_text
 from context_engine.answer.values import Verdict
 from context_engine.answer.writing import Writer
 from context_engine.audit.review.account import account_of

@@ -116,3 +116,74 @@ def test_a_subject_is_not_cut_short() -> None:
     text = "The insurer's least capital must be equal to USD 50,000 at the end of the year."
     assert checked("The capital must be equal to USD 50,000 at the end of the year.", text).labels == ("[1]",)
     assert codes(checked("The insurer must be equal to USD 50,000 at the end of the year.", text)) == {"subject"}
+
+
+def test_what_is_said_of_some_is_not_said_of_all() -> None:
+    text = "An exercise in which the target is missed shall be repeated within 60 days."
+    missed = "If the target is missed, the exercise shall be repeated within 60 days."
+    assert codes(checked("An exercise shall be repeated within 60 days.", text)) == {"subject"}
+    assert "subject" not in codes(checked(missed, text))
+
+
+def test_a_word_behind_a_preposition_is_not_the_subject() -> None:
+    text = "The information in this ledger, including its notes, may be used by the desk."
+    assert checked("The information in this ledger may be used by the desk.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("This ledger may be used by the desk.", text)) == {"subject"}
+
+
+def test_names_behind_each_others_words_are_exchanged() -> None:
+    text = "For this rule, a Trader is a Restricted Person in relation to a Listed Fund if he runs the Listed Fund."
+    false = "For this rule, a Trader is a Listed Fund in relation to a Restricted Person if he runs the Listed Fund."
+    assert "roles" in codes(checked(false, text))
+    text = "The desk must keep the Client Money Rules in relation to that Client Money and show the Client Money daily."
+    false = (
+        "The desk must keep the Client Money in relation to that Client Money Rules and show the Client Money daily."
+    )
+    assert "roles" in codes(checked(false, text))
+    turned = "In relation to that Client Money, the desk must keep the Client Money Rules."
+    assert checked(turned, text).verdict is Verdict.SUPPORTED
+
+
+def test_a_condition_between_a_subject_and_its_predicate_binds_it() -> None:
+    text = "The level of review, if it occurs at all, is chosen by the desk."
+    assert codes(checked("The level of review is chosen by the desk.", text)) == {"condition"}
+
+
+def test_a_value_with_its_bound_is_said_no_more_often() -> None:
+    text = "Rates are 2 % up to five years, 4 % over five years, and 8 % up to ten years."
+    assert "number" in codes(checked(text.replace("up to five", "more than five"), text))
+
+
+def test_above_before_a_bound_is_a_place() -> None:
+    text = "The desk answers most of the above over three days."
+    assert codes(checked("The desk answers most of the below over three days.", text)) >= {"opposite"}
+
+
+def test_what_is_provided_is_no_condition() -> None:
+    text = "Ideally, sufficient records should be provided to the desk."
+    assert checked("Sufficient records should be provided to the desk.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("These should be provided to the desk.", text)) == {"subject"}
+    given = "The desk may trade, provided the Board agrees."
+    assert "condition" in codes(checked("The desk may trade.", given))
+
+
+def test_an_opposite_in_a_topic_stands_in_a_heading() -> None:
+    text = "Audits are kept. External and internal files differ."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Internal audits",), 1, None, None, None)}
+    assert check("On internal audits: audits are kept.", ["[1]"], evidence).verdict is Verdict.SUPPORTED
+    assert check("On external audits: audits are kept.", ["[1]"], evidence).verdict is not Verdict.SUPPORTED
+
+
+def test_the_term_of_a_definition_is_its_subject() -> None:
+    text = "Clearing Member Contract means a contract of a Client with an Indirect Client of the house."
+    assert checked("Clearing Member Contract means a contract of a Client.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Clearing Member means a contract of a Client.", text)) == {"subject"}
+    short = text.replace("Contract means", "Contract (CMC) means")
+    assert checked("Clearing Member Contract means a contract of a Client.", short).verdict is Verdict.SUPPORTED
+
+
+def test_a_sentence_that_is_cut_off_says_nothing() -> None:
+    text = "The use of systems is subject to review. The desk must keep systems."
+    for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
+        assert codes(checked(cut, text)) == {"incomplete"}
+    assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED

@@ -289,20 +289,30 @@ T = TypeVar("T")
 
 
 class Ticket:
-    """The queue slot and remaining time of one call; without `flow` it waits until its deadline."""
+    """The queue slot and remaining time of one call; without `flow` it waits until its deadline.
 
-    __slots__ = ("_abandoned", "_lock", "_slot", "flow", "left")
+    Args:
+        allowed_s: seconds that it had when it was made; 0: `waited_long` is not needed.
+    """
 
-    def __init__(self, left: Callable[[], float], flow: Flow | None = None) -> None:
+    __slots__ = ("_abandoned", "_allowed_s", "_left_s", "_lock", "_slot", "flow", "left")
+
+    def __init__(self, left: Callable[[], float], flow: Flow | None = None, allowed_s: float = 0.0) -> None:
         self.left, self.flow = left, flow or Flow(left, patient=True)
+        self._allowed_s, self._left_s = allowed_s, 0.0
         self._lock = threading.Lock()
         self._slot: Slot | None = None
         self._abandoned = False
 
+    @property
+    def waited_long(self) -> bool:
+        """Whether less than half of its time was left when its turn came, if it came: so a timeout is the queue's."""
+        return self._left_s < self._allowed_s / 2
+
     def hold(self, slot: Slot) -> None:
         """Take a slot; it is released at once if the caller has stopped waiting."""
         with self._lock:
-            self._slot = slot
+            self._slot, self._left_s = slot, self.left()
             if self._abandoned:
                 slot.release()
 
@@ -324,15 +334,16 @@ def ask_each(
     """Run jobs, at most `width` at once in the given order; return a result or an error for each, in order.
 
     Args:
-        left: returns the seconds until the answer is needed; unfinished jobs then count as timed out.
+        left: returns the seconds until the answer is needed; unfinished jobs then count as timed out, or as busy if
+            they waited for their turn most of the time.
         datasets: the dataset of each job; the jobs are refused as busy at once if the server cannot serve all of them
             in time. None: each waits as long as it may.
     """
     not_begun, allowed_s = deque(datasets or ()), max(left(), 0.0)
     flow = Flow(left, patient=True) if datasets is None else Flow(left, not_begun.copy)
-    tickets = [Ticket(left, flow) for _ in jobs]
+    tickets = [Ticket(left, flow, allowed_s) for _ in jobs]
 
-    def result(job: Callable[[Ticket], T], ticket: Ticket) -> T | SourceError:
+    def outcome(job: Callable[[Ticket], T], ticket: Ticket) -> T | SourceError:
         if left() <= 0:
             return _timed_out(allowed_s, begun=False)
         if not_begun:
@@ -342,7 +353,7 @@ def ask_each(
         except BaseException as error:  # noqa: BLE001  one failing job must not fail the others
             return source_error_from(error)
 
-    calls = [partial(result, job, ticket) for job, ticket in zip(jobs, tickets, strict=True)]
+    calls = [partial(outcome, job, ticket) for job, ticket in zip(jobs, tickets, strict=True)]
     try:
         futures = submit_all(calls, width=width, name="dify")
     except Busy as busy:
@@ -352,7 +363,10 @@ def ask_each(
     for future, ticket, done in zip(futures, tickets, in_time, strict=True):
         if not done:
             ticket.abandon()
-        results.append(future.result() if done else _timed_out(allowed_s, begun=not future.cancelled()))
+        result: T | SourceError = future.result() if done else _timed_out(allowed_s, begun=not future.cancelled())
+        if isinstance(result, SourceTimeout) and ticket.waited_long and not future.cancelled():
+            result = SourceBusy(f"its turn came too late, {result.problem} (max_connections)", retryable=True)
+        results.append(result)
     return results
 
 

@@ -175,7 +175,8 @@ class Workspace:
             failure = error
             raise
         finally:
-            if failure is None or isinstance(failure, _COUNTED):  # not a wrong key or a rate limit
+            queued = isinstance(failure, SourceTimeout) and ticket.waited_long
+            if not queued and (failure is None or isinstance(failure, _COUNTED)):  # not a wrong key or a rate limit
                 breaker.note(self._clock.monotonic(), failed=failure is not None)
 
     def _ask(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
-from context_engine.adapters.sources.stores.graph_source import GraphStoreSource
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
+from context_engine.adapters.sources.stores.store_source import LinkedSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError, MissingExtra
@@ -81,7 +81,7 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
 
 
 @source_adapter(check=check_neo4j, open_sink=open_neo4j_sink, repairs=True)
-def open_neo4j(spec: SourceSpec, context: SourceContext) -> GraphStoreSource:
+def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
     """Return one source of a store, which need not exist yet; sources of one store share it.
 
     Raises:
@@ -97,7 +97,7 @@ def open_neo4j(spec: SourceSpec, context: SourceContext) -> GraphStoreSource:
         return Neo4jStore(server, settings.store_name, options, embedder_of(context), context.clock)
 
     store: Neo4jStore = context.shared(("neo4j", spec.connection, settings), make)
-    return GraphStoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _server(spec: SourceSpec, context: SourceContext) -> GraphServer:

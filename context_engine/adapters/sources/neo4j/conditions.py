@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -94,6 +94,10 @@ class StoreView(NamedTuple):
         )
         return {row: decode((chunk_id, content, fields), at) for row, at, chunk_id, content, fields in rows}
 
+    def numbered(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        """Return the chunks with some numbers."""
+        return self.chunks("n.row IN $rows", rows=list(rows))
+
     def values_of(self, name: str) -> FieldValues:
         """Return the number that says "has the field", and (number, value) of each value."""
         rows = self.transaction.rows(
@@ -134,7 +138,7 @@ class ScopedRows(NamedTuple):
         test: chunks must pass it; None if the condition is exact.
     """
 
-    key: str
+    source_id: str
     condition: RowCondition
     test: Callable[[Chunk], bool] | None
 

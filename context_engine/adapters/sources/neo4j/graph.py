@@ -100,10 +100,4 @@ class StoreGraph:
 
     def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
         """Return the chunks that are in the scope, with their scores."""
-        ranking, test = self._search().measured(self._source, rids), self._source.test
-        chunks = self._view.chunks("n.row IN $rows", rows=ranking.rids)
-        return {
-            row: chunk._replace(scores=ranking.scores(row))
-            for row, chunk in chunks.items()
-            if test is None or test(chunk)
-        }
+        return self._search().measured(self._source, rids)

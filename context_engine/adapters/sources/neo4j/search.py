@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, RowCondition, ScopedRows, StoreView, lucene
@@ -10,16 +10,19 @@ from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index, vec
 from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions, ranked
 from context_engine.adapters.sources.stores.question import FoundRow, StoreEvidence, StoreQuestion, code_words
-from context_engine.adapters.sources.stores.ranking import Ranker, Ranking
+from context_engine.adapters.sources.stores.ranking import (
+    FIRST,
+    LEAST_POOL,
+    Ranking,
+    RowRanker,
+    best_chunks,
+    first_pool,
+    nearest_wanted,
+)
 from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.core.models import Chunk
 
-POOL: Final = 250
-"""Rows of a source that are scored, the best by the server's full text index."""
-LEAST_POOL: Final = 60
-_POOL_SHARE: Final = 4
-"""A search by vectors takes one row for so many of the pool, `depth` at least."""
-_FIRST: Final = 40
-"""Rows of the whole store among which the best hit is looked for."""
+_MOST_POOL: Final = 16_000
 APPROXIMATE_FROM: Final = 1_000
 """Texts of an access class from which its vector index is searched; fewer are all compared."""
 _SPARE: Final = 4
@@ -67,74 +70,71 @@ class StoreSearch:
         options: SearchOptions,
         watch: RecallWatch,
     ) -> None:
-        self._view, self._question, self._options, self._watch = view, question, options, watch
+        self._view, self._options, self._watch = view, options, watch
         self._vector = None if vector is None or not any(vector) else list(map(float, vector))
-        self._collection = view.collection(question)
-        self.ranker = Ranker(
+        self.ranker = RowRanker(
             question,
-            self._collection,
+            view.collection(question),
             options,
             by_text=f"neo4j:{view.state.base_id}",
-            scorer_id="" if vector is None else str(view.state.model_id),
+            by_vector="" if vector is None else str(view.state.model_id),
+            codes=[] if question is None or vector is None else self._codes_of(question),
         )
         self._words = self._full_text()
-        self._codes = [] if question is None or vector is None else self._codes_of(question)
         self._best: StoreEvidence | None = None
 
-    def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
+    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
+        """Return the best top_k chunks of each source."""
+        pool = first_pool(len(sources), top_k)
+        return best_chunks(sources, self._ranked, self._view.numbered, top_k=top_k, pool=pool, most=_MOST_POOL)
+
+    def _ranked(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
         """Return the ranking of each source.
 
         Args:
             pool: most rows of a source that are scored.
         """
-        return {source.key: self._rank(source, pool) for source in sources}
+        return {source.source_id: self._rank(source, pool) for source in sources}
 
     def _rank(self, source: ScopedRows, pool: int) -> Ranking:
-        limit = max(self._options.depth, pool // _POOL_SHARE)
+        limit = nearest_wanted(self._options, pool)
         found = self._found(source.condition, pool, limit)
-        text = self.ranker.texts(found.rows)
+        text, more = self.ranker.text_scores(found.rows), found.by_text >= pool
         if self._vector is None:
-            return self.ranker.by_text(found.rows, text, more=found.by_text >= pool)
-        own = {*found.near, *ranked({row.rid: text[row.rid] for row in found.rows})[:limit]}
-        more = len(found.near) >= limit or found.by_text >= pool
-        return self._by_both(source, [row for row in found.rows if row.rid in own], text, found.cosine, more=more)
+            return self.ranker.of_text(found.rows, text, more=more)
+        own, more = {*found.near, *ranked(text)[:limit]}, more or len(found.near) >= limit
+        rows = [row for row in found.rows if row.rid in own]
+        return self.ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
 
-    def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
-        """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
+    def measured(self, source: ScopedRows, rids: Collection[int]) -> dict[int, Chunk]:
+        """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
+        it finds them together.
+        """
         chosen = (
             f"MATCH (n:{self._view.store}:Chunk) WHERE n.row IN $rows AND n.words IS NOT NULL AND"
             f" {self._readable(source.condition)} RETURN n.row AS row, true AS by_text"
         )
         found = self._scored(chosen, source.condition, rows=list(rids))
-        text = self.ranker.texts(found.rows)
+        text = self.ranker.text_scores(found.rows)
         if self._vector is None:
-            return self.ranker.by_text(found.rows, text, more=False)
-        return self._by_both(source, found.rows, text, found.cosine, more=False)
+            ranking = self.ranker.of_text(found.rows, text, more=False)
+        else:
+            best = self._evidence()
+            ranking = self.ranker.of_both(source.source_id, found.rows, text, found.cosine, best, more=False)
+        chunks = self._view.numbered(ranking.rows)
+        kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
+        return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
 
     def ranked_in(self, source: ScopedRows, documents: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
         if not self._words:
             return {}
         inside = RowCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
-        return {
-            document: ranked(
-                self.ranker.texts(self._scored(self._by_text(inside), inside, pool=LEAST_POOL, document=document).rows)
-            )
-            for document in documents
+        chosen = self._by_text(inside)
+        found = {
+            document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
         }
-
-    def _by_both(
-        self,
-        source: ScopedRows,
-        rows: Sequence[FoundRow],
-        text: Mapping[int, float],
-        cosines: Mapping[int, float],
-        *,
-        more: bool,
-    ) -> Ranking:
-        own = {row.rid: text[row.rid] for row in rows}
-        cosine = {rid: cosines[rid] for rid in own if rid in cosines}
-        return self.ranker.by_both(source.key, rows, own, cosine, self._evidence(), self._codes, more=more)
+        return {document: ranked(self.ranker.text_scores(rows)) for document, rows in found.items()}
 
     def _found(self, condition: RowCondition, pool: int, limit: int) -> _Found:
         """Return the rows to score: the best by text and the nearest by vector, in one call.
@@ -153,7 +153,7 @@ class StoreSearch:
                                  exact=[key for key in self._view.keys if key not in by_index],
                                  indexes=[vector_index(self._view.store, key) for key in by_index])  # fmt: skip
             near = found.near[:limit]
-            if len(near) >= limit or not by_index or asked >= self._collection.chunks:
+            if len(near) >= limit or not by_index or asked >= self.ranker.collection.chunks:
                 self._measure(found, near, by_index)
                 return found._replace(near=near)
             asked *= 4
@@ -225,17 +225,17 @@ class StoreSearch:
 
     def _full_text(self) -> str:
         """Return the question as a full text query; the server multiplies each weight by the term's own idf."""
-        options, clauses = self._options, list[str]()
+        options, collection, clauses = self._options, self.ranker.collection, list[str]()
         for look_up in self.ranker.look_ups[:_MOST_CLAUSES]:
-            idf = self._collection.head_idf if look_up.in_head else self._collection.idf
+            idf = collection.head_idf if look_up.in_head else collection.idf
             weight = look_up.score / idf(look_up.term)
             if not look_up.in_head:
                 clauses.append(lucene("words", look_up.term, weight))
                 continue
             boosted = weight * (1.0 + options.title_boost)
             clauses += [lucene("title_words", look_up.term, boosted), lucene("head_words", look_up.term, weight)]
-        if options.definition_boost and self._question is not None:
-            names = names_in(self._question.words)[:_MOST_CLAUSES]
+        if options.definition_boost and self.ranker.question is not None:
+            names = names_in(self.ranker.question.words)[:_MOST_CLAUSES]
             clauses += [lucene("defined", name, options.definition_boost) for name in names]
         return " ".join(clauses)
 
@@ -254,7 +254,7 @@ class StoreSearch:
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
         if self._best is None:
-            rows = self._scored(self._by_text(TRUE), TRUE, pool=_FIRST).rows if self._words else []
+            rows = self._scored(self._by_text(TRUE), TRUE, pool=FIRST).rows if self._words else []
             self._best = self.ranker.evidence(rows)
         return self._best
 

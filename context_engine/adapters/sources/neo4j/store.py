@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from context_engine.adapters.sources.neo4j.conditions import StoreView, scoped
-from context_engine.adapters.sources.neo4j.search import LEAST_POOL, POOL, StoreSearch
+from context_engine.adapters.sources.neo4j.search import StoreSearch
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.sink import other_model
 from context_engine.adapters.sources.neo4j.state import VISIBLE, WORDS_VERSION, read_state
@@ -16,7 +16,6 @@ from context_engine.adapters.sources.stores.links import links
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
-from context_engine.adapters.sources.stores.ranking import best_chunks
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE, ServedStoreBase
 from context_engine.core.models import (
@@ -36,8 +35,6 @@ from context_engine.errors import SourceBusy, StoreVersionMismatch
 
 _LIST_S: Final = 600.0
 _TRIES: Final = 3
-_MOST_POOLED: Final = 1_000
-"""Rows of many sources that are scored at first, in all."""
 T = TypeVar("T")
 
 
@@ -85,14 +82,7 @@ class Neo4jStore(ServedStoreBase):
                 self._check_place(view, scope.source_id, scope.place)
             search = self._search(view, question, vector)
             known = [scope for scope in scopes if scope.source_id in view.state.sources]
-            pool = max(min(POOL, _MOST_POOLED // max(len(known), 1)), LEAST_POOL, query.top_k)
-            chunks = best_chunks(
-                search.rank,
-                lambda rows: view.chunks("n.row IN $rows", rows=list(rows)),
-                [scoped(view, scope) for scope in known],
-                query.top_k,
-                pool,
-            )
+            chunks = search.best([scoped(view, scope) for scope in known], query.top_k)
 
             def answer(scope: Scope) -> SourceAnswer:
                 if scope not in known and query.access is None:

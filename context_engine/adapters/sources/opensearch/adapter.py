@@ -10,15 +10,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.opensearch.copy_sink import OpenSearchCopySink, hashes_of
+from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
-from context_engine.adapters.sources.opensearch.sink import OpenSearchSink, ShapedStore
 from context_engine.adapters.sources.opensearch.state import IndexShape
-from context_engine.adapters.sources.opensearch.store import OpenSearchStore, stored_documents
+from context_engine.adapters.sources.opensearch.store import OpenSearchStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.store_source import StoreSource
+from context_engine.adapters.sources.stores.store_source import LinkedSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError
@@ -66,14 +67,14 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
     settings, server = check_opensearch(specs[0]), _server(specs[0], context)
     try:
         if options.dry_run:
-            yield DrySink(partial(stored_documents, server, settings.index_prefix))
+            yield DrySink(partial(hashes_of, server, settings.index_prefix))
             return
         shape = IndexShape(
             settings.shards, settings.replicas, settings.vector_engine, settings.m, settings.ef_construction
         )
         store = ShapedStore(specs[0].connection or "", settings.index_prefix, shape, settings.bulk_rows)
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with OpenSearchSink(
+        with OpenSearchCopySink(
             server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
         ) as sink:
             yield sink
@@ -82,7 +83,7 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
 
 
 @source_adapter(check=check_opensearch, open_sink=open_opensearch_sink, repairs=True)
-def open_opensearch(spec: SourceSpec, context: SourceContext) -> StoreSource:
+def open_opensearch(spec: SourceSpec, context: SourceContext) -> LinkedSource:
     """Return one source of a store, which need not exist yet; sources of one prefix share a store.
 
     Raises:
@@ -95,7 +96,7 @@ def open_opensearch(spec: SourceSpec, context: SourceContext) -> StoreSource:
         return OpenSearchStore(_server(spec, context), prefix, options, embedder_of(context), context.clock)
 
     store: OpenSearchStore = context.shared(("opensearch", spec.connection, prefix), make)
-    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _server(spec: SourceSpec, context: SourceContext) -> OpenSearchServer:

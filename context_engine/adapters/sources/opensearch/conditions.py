@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.opensearch.learnt import LearntDocument
 from context_engine.adapters.sources.opensearch.server import Calls, SearchBody
-from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState
+from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState, StateDocument
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
-from context_engine.core.models import Chunk
+from context_engine.core.models import AccessScope, Chunk
 from context_engine.core.policy.filters import own_fields
 
 Query = Mapping[str, Any]
@@ -34,11 +36,44 @@ class StoreView(NamedTuple):
 
     Attributes:
         classes: the readable access classes.
+        learnt: what the store has learnt, from all classes.
     """
 
     calls: Calls
     state: IndexState
     classes: tuple[IndexClass, ...]
+    learnt: LearntDocument
+
+    @classmethod
+    def read(cls, calls: Calls, prefix: str, access: AccessScope | None = None) -> StoreView:
+        """Return what a caller may read of the last commit; None: everything.
+
+        Raises:
+            SourceNotFound, StoreVersionMismatch, SourceError: as `StateDocument.read`.
+        """
+        document = StateDocument(calls, prefix)
+        state = document.read()
+        return cls(calls, state, state.readable(access), document.learnt)
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the readable classes."""
+        return [access_class.key for access_class in self.classes]
+
+    @property
+    def model_id(self) -> str | None:
+        """The model of the store's vectors; None without any."""
+        return self.state.model_id
+
+    @property
+    def adapters(self) -> AdapterRows:
+        """The learnt adapters."""
+        model = self.state.model_id
+        return self.learnt.adapters(None if model is None else VectorModel(model, self.state.dimension))
+
+    def only(self, key: int) -> StoreView:
+        """Return the view of one of its classes."""
+        return self._replace(classes=tuple(each for each in self.classes if each.key == key))
 
     @property
     def indices(self) -> list[str]:
@@ -159,7 +194,7 @@ class FieldTable:
                 }
             }
             (result,) = self._view.search([{"size": 0, "query": query, "aggs": {"values": pages}}])
-            keys = [bucket["key"]["of"] for bucket in _buckets(result, "values")]
+            keys = [bucket["key"]["of"] for bucket in buckets_of(result, "values")]
             texts += [key for key in keys if key.startswith(prefix)]
             if len(keys) < _PAGE or not keys[-1].startswith(prefix):
                 return texts
@@ -183,8 +218,9 @@ def fields_of(view: StoreView, source_id: str) -> tuple[str, ...]:
     query = both(view.state.visible, {"term": {"source": source_id}})
     names = {"terms": {"field": "fields_held", "size": _MOST_FIELDS}}
     (result,) = view.search([{"size": 0, "query": query, "aggs": {"names": names}}])
-    return tuple(sorted(bucket["key"] for bucket in _buckets(result, "names")))
+    return tuple(sorted(bucket["key"] for bucket in buckets_of(result, "names")))
 
 
-def _buckets(result: Mapping[str, Any], name: str) -> list[Any]:
+def buckets_of(result: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the buckets of an aggregation; none where the caller may read no index."""
     return list(result["aggregations"][name]["buckets"]) if "aggregations" in result else []

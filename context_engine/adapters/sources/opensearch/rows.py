@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.conditions import Query, found_by
+from context_engine.adapters.sources.opensearch.conditions import Query, both, found_by
 from context_engine.adapters.sources.opensearch.server import Calls
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.opensearch.state import rows_of
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, file_of
+from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.vector_form import first_numbers
@@ -18,8 +19,10 @@ from context_engine.core.protocols import Embedder
 
 Name = tuple[str, str, str]
 """A document: its source, id and version."""
-STORED: Final = ("chunk_id", "content", "fields", "indexed_at")
-_OF_TEXT: Final = frozenset({*STORED, "section", "body", "head", "length"})
+STORED: Final = ("chunk_id", "content", "fields", "digest")
+_OF_TEXT: Final = frozenset(
+    {*STORED, "indexed_at", "section", "body", "head", "title", "defined", "written", "length", "unembedded"}
+)
 
 
 class HeldDocument(NamedTuple):
@@ -42,6 +45,7 @@ class WrittenDocument(NamedTuple):
     Attributes:
         claimed: the classification that it claims, or "".
         indexed_at: when it was ingested, ISO 8601.
+        vectors: of each chunk, if they were made elsewhere; None: they are to be made.
     """
 
     name: Name
@@ -49,15 +53,31 @@ class WrittenDocument(NamedTuple):
     claimed: str
     indexed_at: str
     rows: Sequence[ChunkRow]
+    vectors: Sequence[Sequence[Sequence[float]]] | None = None
 
 
 class NewRow(NamedTuple):
-    """A row to write, and the texts to embed for it."""
+    """A row to write, and the texts to embed for it, or its vectors."""
 
     index_name: str
     row_id: str
     fields: Mapping[str, Any]
     texts: Sequence[str] = ()
+    vectors: Sequence[Sequence[float]] = ()
+
+
+def chunk_row(row: Mapping[str, Any]) -> ChunkRow:
+    """Return the stored chunk of a row with STORED."""
+    proof = bytes.fromhex(row.get("digest", ""))  # none in rows of an earlier analysis
+    return ChunkRow(row["chunk_id"], row["content"], row["fields"], proof)
+
+
+def vectors_of(calls: Calls, index: str, rows: Query) -> dict[int, list[list[float]]]:
+    """Return the vectors of each row that has some, of the rows of an index that match a query."""
+    vectors: dict[int, list[list[float]]] = {}
+    for row in calls.scan([index], both(rows, {"exists": {"field": "vector"}}), ("row", "vector")):
+        vectors.setdefault(row["row"], []).append(row["vector"])
+    return vectors
 
 
 def new_rows(document: WrittenDocument, index_name: str, first: int, commit: int) -> list[NewRow]:
@@ -73,23 +93,39 @@ def new_rows(document: WrittenDocument, index_name: str, first: int, commit: int
         "born": commit,
     }  # fmt: skip
     chunks = [decode((row.chunk_id, row.content, row.fields), document.indexed_at) for row in document.rows]
-    file = chunks[0].metadata.get("source_file") if chunks else None
+    file = file_of(chunks)
     record = {
         **common, "kind": "document", "row": first, "content_hash": document.content_hash,
-        "claimed": document.claimed, **({"source_file": file} if isinstance(file, str) else {}),
+        "indexed_at": document.indexed_at, "claimed": document.claimed,
+        **({} if file is None else {"source_file": file}),
     }  # fmt: skip
     out = [NewRow(index_name, f"{commit}-{first}", record)]
     texts = index_texts(chunks)
     whole = all(text.bare for text in texts)
-    for number, (row, chunk, text) in enumerate(zip(document.rows, chunks, texts, strict=True), first + 1):
-        stored = dict(zip(STORED, (*row[:3], document.indexed_at), strict=True))
-        fields: dict[str, Any] = {**common, "kind": "chunk", "row": number, **stored}
+    given = document.vectors or [()] * len(chunks)
+    for number, (row, chunk, text, vectors) in enumerate(
+        zip(document.rows, chunks, texts, given, strict=True), first + 1
+    ):
+        stored = dict(zip(STORED, (*row[:3], row.digest.hex()), strict=True))
+        fields: dict[str, Any] = {
+            **common, "kind": "chunk", "row": number, **stored, "indexed_at": document.indexed_at
+        }  # fmt: skip
+        new = NewRow(index_name, f"{commit}-{number}", fields)
         searched = whole or not text.bare
         if searched:
             terms = StoredTerms.of(text)
-            words = {"body": terms.body, "head": terms.head, "length": len(terms.body)}
-            fields |= {**found_by(chunk), **words, "section": first + 1 + text.first}
-        out.append(NewRow(index_name, f"{commit}-{number}", fields, passages(chunk) if searched else ()))
+            fields |= {
+                **found_by(chunk), "body": terms.body, "head": terms.head, "title": sorted(terms.title),
+                "defined": defined_terms(chunk), "written": written_words(chunk), "length": len(terms.body),
+                "section": first + 1 + text.first,
+            }  # fmt: skip
+            if document.vectors is None:
+                new = new._replace(texts=passages(chunk))
+            elif vectors:
+                new = new._replace(vectors=vectors)
+            else:
+                fields["unembedded"] = True
+        out.append(new)
     return out
 
 
@@ -102,24 +138,30 @@ def _lines(rows: Sequence[NewRow], embedder: Embedder | None) -> Iterator[tuple[
     Raises:
         EmbedderError: the model failed.
     """
-    for row in rows if embedder is None else _embedded(rows, embedder):
-        fields = {**row.fields, "unembedded": True} if row.texts else row.fields
-        yield json.dumps({"index": {"_index": row.index_name, "_id": row.row_id}}), json.dumps(fields)
+    for row in chain.from_iterable(map(_expanded, rows if embedder is None else _embedded(rows, embedder))):
+        action = {"index": {"_index": rows_of(row.index_name), "_id": row.row_id}}
+        yield json.dumps(action), json.dumps(row.fields)
 
 
 def _embedded(rows: Sequence[NewRow], embedder: Embedder) -> Iterator[NewRow]:
-    """Yield the rows with a vector of unit length each; the further vectors of a long text get rows of their own."""
+    """Yield the rows, with vectors in the place of texts."""
     texts = [text for row in rows for text in row.texts]
     vectors = iter(embedder.embed_documents(texts) if texts else ())
     for row in rows:
-        kept = [first_numbers(vector, len(vector)) for _, vector in zip(row.texts, vectors, strict=False)]
-        first, *further = kept or [[]]
-        yield row._replace(fields={**row.fields, "vector": first} if any(first) else row.fields, texts=())
-        shared = {name: value for name, value in row.fields.items() if name not in _OF_TEXT}
-        for part, vector in enumerate(further, 1):
-            if any(vector):
-                fields = {**shared, "kind": "part", "part": part, "vector": vector}
-                yield NewRow(row.index_name, f"{row.row_id}.{part}", fields)
+        made = [vector for _, vector in zip(row.texts, vectors, strict=False)]
+        yield row._replace(texts=(), vectors=made) if row.texts else row
+
+
+def _expanded(row: NewRow) -> Iterator[NewRow]:
+    """Yield a row with its first vector, of unit length; the further vectors of a long text get rows of their own."""
+    fields = {**row.fields, "unembedded": True} if row.texts else row.fields
+    first, *further = [first_numbers(vector, len(vector)) for vector in row.vectors] or [[]]
+    yield row._replace(fields={**fields, "vector": first} if any(first) else fields)
+    shared = {name: value for name, value in row.fields.items() if name not in _OF_TEXT}
+    for part, vector in enumerate(further, 1):
+        if any(vector):
+            fields = {**shared, "kind": "part", "part": part, "vector": vector}
+            yield NewRow(row.index_name, f"{row.row_id}.{part}", fields)
 
 
 class RowWriter:
@@ -156,4 +198,4 @@ class RowWriter:
         for index in indices:
             rows = self._calls.scan([index], query, ())
             while some := list(islice(rows, self._at_once)):
-                self._calls.bulk([change({"_index": index, "_id": row["_id"]}) for row in some])
+                self._calls.bulk([change({"_index": rows_of(index), "_id": row["_id"]}) for row in some])

@@ -47,6 +47,9 @@ _NO_VECTORS: Final = Meaning(
 _MALFORMED: Final = Meaning(
     SourceProtocolError, "{name} refused the request ({status})", "the debug log holds its words"
 )
+_DELETED: Final = Meaning(
+    SourceNotFound, "somebody has deleted an index of the store", f"write all documents again: '{INGEST} --repair'"
+)
 _BEING_MADE: Final = Meaning(SourceBusy, "another process is making the store", "ask again", retryable=True)
 _BLOCKED: Final = Meaning(SourceUnavailable, "an index is blocked ({status})", "lift the block of the index")
 _FORBIDDEN: Final = Meaning(SourceForbidden, "{name} refused access (403)", "grant the user its indices")
@@ -72,15 +75,20 @@ def _unusable(_code: str, message: str) -> Meaning:
     return _NO_VECTORS if "index.knn" in message or "knn_vector" in message else _MALFORMED
 
 
+def _absent(_code: str, message: str) -> Meaning:
+    return _DELETED if "require_alias" in message else Meaning(SourceNotFound, NOTHING_WRITTEN)
+
+
 _API: Final = Api(
     name=_NAME,
     statuses={
         400: _unusable,
         403: _refused(_FORBIDDEN),
-        404: Meaning(SourceNotFound, NOTHING_WRITTEN),
+        404: _absent,
         429: _refused(_BUSY),
     },
     good=frozenset({200, 201, CONFLICT}),
+    max_bytes=64 * 1024 * 1024,
 )
 _NDJSON: Final = {"Content-Type": "application/x-ndjson", "Accept": "application/json"}
 _WRITE_S: Final = 600.0
@@ -190,7 +198,7 @@ class Calls:
             self.ask("DELETE", "_search/point_in_time", {"pit_id": [opened]})
 
     def scan(self, indices: Sequence[str], query: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows that match a query, each with its `_id`, for a writer, who alone refreshes the indices."""
+        """Yield the rows that match a query, each with `_id` and `_index`, for a writer, who alone refreshes."""
         return self._pages(f"{','.join(indices)}/_search", {"query": query}, fields) if indices else iter(())
 
     def _pages(self, path: str, asked: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Any]:
@@ -204,7 +212,7 @@ class Calls:
             if self.failures:
                 raise self.failures[0]
             hits = result["hits"]["hits"]
-            yield from ({**hit["_source"], "_id": hit["_id"]} for hit in hits)
+            yield from ({**hit["_source"], "_id": hit["_id"], "_index": hit["_index"]} for hit in hits)
             if len(hits) < _PAGE:
                 return
             body["search_after"] = hits[-1]["sort"]
@@ -222,7 +230,9 @@ class Calls:
 
         def send() -> None:
             nonlocal left
-            items = self.ask("POST", "_bulk", "".join(line + "\n" for change in left for line in change))["items"]
+            items = self.ask(
+                "POST", "_bulk?require_alias=true", "".join(line + "\n" for change in left for line in change)
+            )["items"]
             refused = [
                 (change, _failure(result["status"], result["error"], self._clock.now()))
                 for change, item in zip(left, items, strict=True)

@@ -9,19 +9,20 @@ writing it makes a commit visible in all indices at once.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.server import CONFLICT, INGEST, Calls
+from context_engine.adapters.sources.opensearch.learnt import LearntDocument, version_of
+from context_engine.adapters.sources.opensearch.server import CONFLICT, INGEST, NOTHING_WRITTEN, Calls
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
-from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMismatch
+from context_engine.errors import SourceNotFound, SourceUnavailable, StoreLocked, StoreVersionMismatch
 
 LAYOUT_VERSION: Final = 1
 LEASE_S: Final = 120.0
 """Seconds after which a silent writer counts as ended, so that another may write."""
-WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
 """The analysis that the rows were made with."""
 
 
@@ -89,6 +90,7 @@ def _up_to(field: str, generation: int) -> Mapping[str, Any]:
     return {"range": {field: {"lte": generation}}}
 
 
+_NO_INDEX: Final = "index_not_found_exception"
 _STATE_INDEX: Final = {
     "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
     "mappings": {"enabled": False},
@@ -100,7 +102,12 @@ class StateDocument:
 
     Args:
         prefix: begins the names of the store's indices.
+
+    Attributes:
+        learnt: what the store has learnt, as it was when the state was read last.
     """
+
+    learnt: LearntDocument
 
     def __init__(self, calls: Calls, prefix: str) -> None:
         self._calls, self._prefix = calls, prefix
@@ -114,9 +121,14 @@ class StateDocument:
             StoreVersionMismatch: a later version of this package wrote the store.
             SourceError: the server failed.
         """
-        document = self._calls.ask("GET", f"{self._prefix}-state/_doc/state")
-        self._version = f"if_seq_no={document['_seq_no']}&if_primary_term={document['_primary_term']}"
-        return _state_of(document["_source"])
+        path = f"{self._prefix}-state/_mget"
+        state, learnt = documents = self._calls.ask("POST", path, {"ids": ["state", "learnt"]})["docs"]
+        if any(document["error"].get("type") != _NO_INDEX for document in documents if "error" in document):
+            raise SourceUnavailable("its state cannot be read: the server's log says why", retryable=True)
+        if not state.get("found"):
+            raise SourceNotFound(NOTHING_WRITTEN)
+        self._version, self.learnt = version_of(state), LearntDocument(self._calls, self._prefix, learnt)
+        return _state_of(state["_source"])
 
     def read_or_make(self) -> IndexState:
         """Return the state; a store that is not there is made; raises as `read` does."""
@@ -138,8 +150,7 @@ class StateDocument:
         answer = self._calls.answer("PUT", f"{self._prefix}-state/_doc/state?{self._version}", _fields_of(state))
         if answer.status == CONFLICT:
             raise self._locked()
-        written = answer.json()
-        self._version = f"if_seq_no={written['_seq_no']}&if_primary_term={written['_primary_term']}"
+        self._version = version_of(answer.json())
 
     def take(self, now: float) -> tuple[IndexState, bool]:
         """Become the writer; return the state, and whether the last writer has left rows behind.
@@ -160,6 +171,26 @@ class StateDocument:
 
     def _locked(self) -> StoreLocked:
         return StoreLocked(f"store {self._prefix!r} is being written to by another process: wait until it has finished")
+
+
+def change_learnt(calls: Calls, prefix: str, change: Callable[[LearntDocument], None]) -> None:
+    """Change what a store has learnt; once more if another process changes it at the same time.
+
+    Raises:
+        StoreLocked: others change it all the time.
+        SourceError: the server failed.
+    """
+    document = StateDocument(calls, prefix)
+
+    def write() -> None:
+        document.read()
+        change(document.learnt)
+        document.learnt.write()
+
+    try:
+        write()
+    except StoreLocked:
+        write()
 
 
 def stepped(state: IndexState, *, unfinished: bool) -> IndexState:
@@ -215,13 +246,27 @@ class IndexShape(NamedTuple):
 _NAME: Final = {"type": "keyword"}
 _NUMBER: Final = {"type": "long"}
 _WORD: Final = {"type": "keyword", "doc_values": False}
+_KEPT_WORD: Final = {**_WORD, "index": False}
 _TEXT: Final = {"type": "text", "index": False}
 _FIELDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(
-        ("kind", "source", "claimed", "document_id", "version", "chunk_id", "fields_held", "attributes"), _NAME
+        (
+            "kind",
+            "source",
+            "claimed",
+            "document_id",
+            "version",
+            "chunk_id",
+            "fields_held",
+            "attributes",
+            "digest",
+            "written",
+        ),
+        _NAME,
     ),
     **dict.fromkeys(("born", "died", "row", "part", "document", "section", "length", "from_day", "to_day"), _NUMBER),
     **dict.fromkeys(("body", "head"), _WORD),
+    **dict.fromkeys(("title", "defined"), _KEPT_WORD),
     "unembedded": {"type": "boolean"},
     **dict.fromkeys(("content", "fields", "indexed_at", "content_hash", "source_file"), _TEXT),
 }
@@ -251,7 +296,13 @@ def make_index(calls: Calls, index: str, shape: IndexShape, dimension: int) -> N
             "parameters": {"m": shape.m, "ef_construction": shape.ef_construction},
         }
         fields["vector"] = {"type": "knn_vector", "dimension": dimension, "method": method}
-    calls.ask("PUT", index, {"settings": {"index": settings}, "mappings": {"dynamic": "strict", "properties": fields}})
+    mappings = {"dynamic": "strict", "properties": fields}
+    calls.ask("PUT", index, {"settings": {"index": settings}, "mappings": mappings, "aliases": {rows_of(index): {}}})
+
+
+def rows_of(index: str) -> str:
+    """Return the alias by which the rows of an index are written: a server makes no index for an alias that is gone."""
+    return f"{index}-rows"
 
 
 def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:

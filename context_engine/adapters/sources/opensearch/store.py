@@ -4,51 +4,80 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from context_engine.adapters.sources.opensearch import copy_sink
+from context_engine.adapters.sources.opensearch.class_texts import IndexTexts, held_vectors, is_placed
 from context_engine.adapters.sources.opensearch.conditions import (
     CHUNK_FIELDS,
+    NOTHING,
     StoreView,
     any_of,
     both,
     chunk_of,
     fields_of,
 )
+from context_engine.adapters.sources.opensearch.graph import IndexGraph, SourceWords
 from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
-from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer, SearchBody
-from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, IndexState, StateDocument, other_model
+from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
+from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt, other_model
+from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
+from context_engine.adapters.sources.stores.links import links
+from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.question import question_of
+from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
 from context_engine.adapters.sources.stores.scope import Scope
-from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE, ServedStoreBase
+from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE
+from context_engine.adapters.sources.stores.trainable_store import (
+    READ_S,
+    KeptCalibration,
+    TrainableStore,
+    embedding_under,
+    unusable,
+)
 from context_engine.core.models import (
     AccessScope,
+    CalibrationPart,
+    CalibrationPlan,
     Chunk,
-    Classification,
+    ClassCalibration,
     Examination,
+    HeldVectors,
+    Link,
+    LinkQuery,
     Notice,
     NoticeCode,
+    ScopeCalibration,
     SourceAnswer,
     SourceQuery,
+    WholeDocument,
 )
 from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
+from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import (
     SourceBusy,
     SourceError,
     SourceNotFound,
     SourceUnavailable,
+    StoreError,
     StoreVersionMismatch,
 )
 
-_LIST_S: Final = 600.0
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
 _TRIES: Final = 3
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _OF_CHUNKS: Final = {"term": {"kind": "chunk"}}
 T = TypeVar("T")
 
 
-class OpenSearchStore(ServedStoreBase):
+class OpenSearchStore(TrainableStore[StoreView]):
     """A knowledge base in the indices of an OpenSearch server. Opened on first use; safe for many threads.
 
     Args:
@@ -56,7 +85,7 @@ class OpenSearchStore(ServedStoreBase):
         prefix: begins the names of the indices.
         options: options of search.
         embedder: makes the vectors of questions; None: text search only.
-        clock: measures the embedder's time.
+        clock: measures the embedder's time, and dates what is kept.
     """
 
     def __init__(
@@ -64,6 +93,7 @@ class OpenSearchStore(ServedStoreBase):
     ) -> None:
         super().__init__(INGEST, options, embedder, clock)
         self._server, self._prefix = server, prefix
+        self._now, self._adapters = clock.now, AdapterReader()
 
     def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
         """Return the best chunks of each of several sources of one domain.
@@ -89,36 +119,66 @@ class OpenSearchStore(ServedStoreBase):
 
         def read(view: StoreView) -> list[SourceAnswer]:
             stored, keys = view.state.model_id, [access_class.key for access_class in view.classes]
-            self._require_model(stored, vector)
             notes = self._notes(question, keys, by_vector=vector is not None, has_vectors=stored is not None)
             for scope in scopes:
                 self._check_place(view, scope.source_id, scope.place)
-            search = IndexSearch(view, question, vector if view.state.model_id else None, self.options, self.watch)
-            known = [scope for scope in scopes if scope.source_id in view.state.sources]
-            chunks = search.best([scoped(view, scope) for scope in known], query.top_k)
+            search, not_usable = self._search(view, question, vector, query.domain)
+            known = [scope.source_id for scope in scopes if scope.source_id in view.state.sources]
+            sources = {scope.source_id: scoped(view, scope) for scope in scopes if scope.source_id in known}
+            chunks = search.best(list(sources.values()), query.top_k)
+            calibration = self._calibration(view, query.domain, search.scorer_id)
+            used = embedding_under(embedding, search.scorer_id, search.adapter)
+            asked = words_to_check(query.text)
 
             def answer(scope: Scope) -> SourceAnswer:
-                if scope not in known and query.access is None:
+                if scope.source_id not in known and query.access is None:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope.source_id, keys),))
+                own = chunks.get(scope.source_id, [])
+                rows = sources[scope.source_id].query if scope.source_id in sources else NOTHING
+                words = SourceWords(view, rows, asked)
                 return SourceAnswer(
-                    chunks=chunks.get(scope.source_id, ()),
-                    notes=tuple(self._note(code, scope.source_id, keys) for code in notes),
+                    chunks=own,
+                    notes=(
+                        *(self._note(code, scope.source_id, keys) for code in notes),
+                        *unusable(not_usable, scope.source_id),
+                    ),
                     failures=tuple(_of_source(failure, scope.source_id) for failure in calls.failures),
                     statistics=search.statistics,
+                    calibration=calibration,
+                    unknown_words=unknown_words(asked, own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view, scope.source_id),
-                    embedding=embedding if view.state.model_id else None,
+                    embedding=used,
                 )
 
             return [answer(scope) for scope in scopes]
 
         return self._read(calls, query.access, read)
 
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> list[Link]:
+        """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
+
+        Args: and errors as in `answers`; a failed shard is an error too.
+        """
+        asked = query.query
+        question = question_of(asked.words or asked.text, self.options, asked.expansions)
+        vectors = self._vectors if by_vector else None
+        vector = None if vectors is None else vectors.ask(asked.text, EMBEDDING_SHARE * asked.timeout_s)
+
+        def read(view: StoreView) -> list[Link]:
+            self._check_place(view, scope.source_id, scope.place)
+            nothing = question is None and (vector is None or view.model_id is None)
+            if nothing or scope.source_id not in view.state.sources:
+                return []
+            graph = IndexGraph(view, scoped(view, scope), lambda: self._search(view, question, vector, asked.domain)[0])
+            return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
+
+        return self._in_view(asked.access, asked.timeout_s, read)
+
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source at one point in time; none if the source is unknown."""
-        calls = self._server.reading(_LIST_S)
-        state = StateDocument(calls, self._prefix).read()
-        view = StoreView(calls, state, state.readable(None))
-        rows = calls.snapshot(view.indices, both(state.visible, _OF_CHUNKS, _of(source_id)), CHUNK_FIELDS)
+        calls = self._server.reading(READ_S)
+        view = StoreView.read(calls, self._prefix)
+        rows = calls.snapshot(view.indices, both(view.state.visible, _OF_CHUNKS, _of(source_id)), CHUNK_FIELDS)
         return map(chunk_of, rows)
 
     def fetch(
@@ -144,7 +204,7 @@ class OpenSearchStore(ServedStoreBase):
             self._check_place(view, source_id, place)
             return [chunk_of(row) for row in view.rows(query, CHUNK_FIELDS)]
 
-        return self._read_all(access, timeout_s, read)
+        return self._in_view(access, timeout_s, read)
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
         """Return the version of the access classes that a caller may read (`Versioned`).
@@ -152,8 +212,9 @@ class OpenSearchStore(ServedStoreBase):
         Raises:
             SourceError, StoreVersionMismatch: the server failed, or the store is of another version.
         """
-        state = StateDocument(self._server.reading(timeout_s), self._prefix).read()
-        seen = (state.base_id, state.words_version, state.model_id, state.readable(access))
+        view = StoreView.read(self._server.reading(timeout_s), self._prefix, access)
+        state = view.state
+        seen = (state.base_id, state.words_version, state.model_id, view.classes, view.learnt.version(view.keys))
         return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
@@ -174,13 +235,40 @@ class OpenSearchStore(ServedStoreBase):
                 details={"indices": len(view.indices), **({} if recall is None else {"ann_recall": round(recall, 3)})},
             )
 
-        return self._read_all(access, timeout_s, read)
+        return self._in_view(access, timeout_s, read)
+
+    def keep_calibrations(
+        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
+    ) -> None:
+        """Replace the calibrations of a plan (`Calibratable`)."""
+        rows = [(part.scorer_id, part.key, calibration, part.state) for part, calibration in found]
+        change_learnt(
+            self._server.writing(), self._prefix, lambda learnt: learnt.replace_calibrations(domain, plan.state, rows)
+        )
+
+    def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
+        return self._in_view(None, READ_S, lambda view: copy_sink.document_hashes(view, source_id))
+
+    def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
+        """Yield documents as they are stored (`Copyable`)."""
+        yield from self._in_view(None, READ_S, lambda view: copy_sink.stored_documents(view, source_id, keys))
+
+    def class_calibrations(self, domain: str) -> list[ClassCalibration]:
+        """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
+
+        def read(view: StoreView) -> list[ClassCalibration]:
+            holds = {access_class.key: access_class.holds for access_class in view.classes}
+            kept = sorted(view.learnt.calibrations(domain).items())
+            return [ClassCalibration(holds[key], each.calibration) for (_, key), each in kept if key in holds]
+
+        return self._in_view(None, READ_S, read)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
         self._server.close()
 
-    def _read_all(self, access: AccessScope | None, timeout_s: float, read: Callable[[StoreView], T]) -> T:
+    def _in_view(self, access: AccessScope | None, timeout_s: float, read: Callable[[StoreView], T]) -> T:
         """Return what `read` gives; raises the failure of a shard."""
         calls = self._server.reading(timeout_s)
         value = self._read(calls, access, read)
@@ -195,14 +283,15 @@ class OpenSearchStore(ServedStoreBase):
         """
         document = StateDocument(calls, self._prefix)
         for _ in range(_TRIES):
-            state = document.read()
+            view = StoreView.read(calls, self._prefix, access)
+            state = view.state
             if state.words_version != WORDS_VERSION:
                 raise StoreVersionMismatch(
                     f"its texts were analysed by version {state.words_version}, this program has {WORDS_VERSION}: "
                     f"'{INGEST}' analyses them again"
                 )
             try:
-                value = read(StoreView(calls, state, state.readable(access)))
+                value = read(view)
             except SourceNotFound:
                 if document.read().generation == state.generation:
                     raise
@@ -212,15 +301,66 @@ class OpenSearchStore(ServedStoreBase):
             calls.failures.clear()
         raise SourceBusy("its documents changed during the search: ask again", retryable=True)
 
-    def _require_model(self, stored: str | None, vector: Sequence[float] | None) -> None:
-        """Refuse vectors of another model than the question's."""
-        if vector is not None and stored is not None and self._embedder and stored != self._embedder.model_id:
-            raise other_model(stored, self._embedder.model_id)
+    def _search(
+        self, view: StoreView, question: StoreQuestion | None, vector: Sequence[float] | None, domain: str
+    ) -> tuple[IndexSearch, str]:
+        """Return a search by text, and by the vector if the store has vectors; and the id of an adapter that cannot be
+        used.
+
+        Raises:
+            StoreVersionMismatch: they are of another model.
+        """
+        if vector is None or view.model_id is None:
+            return IndexSearch(view, question, None, self.options, self.watch), ""
+        if self._embedder is not None and view.model_id != self._embedder.model_id:
+            raise other_model(view.model_id, self._embedder.model_id)
+        adapter, not_usable = self._chosen(view, domain)
+        return IndexSearch(view, question, vector, self.options, self.watch, adapter), not_usable
+
+    def _best_of(
+        self,
+        view: StoreView,
+        query: SourceQuery,
+        source_ids: Sequence[str],
+        vector: Sequence[float] | None,
+        adapter: DomainAdapter | None,
+    ) -> SourceAnswer:
+        question = question_of(query.words or query.text, self.options, query.expansions)
+        known = [Scope(source_id=source_id) for source_id in source_ids if source_id in view.state.sources]
+        search = IndexSearch(view, question, vector if view.model_id else None, self.options, self.watch, adapter)
+        chunks = chain.from_iterable(search.best([scoped(view, scope) for scope in known], query.top_k).values())
+        best = sorted(chunks, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
+        return SourceAnswer(chunks=best, statistics=search.statistics)
+
+    def _rows(self, view: StoreView) -> AdapterRows:
+        return view.adapters
+
+    def _texts(self, view: StoreView) -> IndexTexts:
+        return IndexTexts(view)
+
+    def _kept_calibrations(self, view: StoreView, domain: str) -> Mapping[tuple[str, int], KeptCalibration]:
+        return view.learnt.calibrations(domain)
+
+    def _held_vectors(self, view: StoreView, source_ids: Sequence[str]) -> HeldVectors:
+        return held_vectors(view, source_ids)
+
+    @contextmanager
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
+        view = StoreView.read(self._server.reading(READ_S), self._prefix, access)
+        yield view.adapters, view.keys
+
+    @contextmanager
+    def _writing_adapters(self, origin: Origin | None = None) -> Iterator[AdapterRows]:
+        view = StoreView.read(self._server.writing(), self._prefix)
+        if origin is not None and origin.state != view.learnt.moves:
+            raise StoreError("documents have changed their access class meanwhile: learn the adapter again")
+        yield view.adapters
+        view.learnt.write()
 
     def _check_place(self, view: StoreView, source_id: str, place: SourcePlace | None) -> None:
         if place is not None:
             generation = view.state.generation
-            self._require_placed(source_id, place, generation, lambda: _is_placed(view, source_id, place))
+            self._require_placed(source_id, place, generation, lambda: is_placed(view, source_id, place))
 
 
 def _of(source_id: str) -> Mapping[str, Any]:
@@ -229,31 +369,3 @@ def _of(source_id: str) -> Mapping[str, Any]:
 
 def _of_source(failure: SourceError, source_id: str) -> SourceError:
     return SourceUnavailable(str(failure), source_id=source_id, retryable=failure.retryable)
-
-
-def _is_placed(view: StoreView, source_id: str, place: SourcePlace) -> bool:
-    body = {
-        "size": 0,
-        "query": both(view.state.visible, _OF_DOCUMENTS, _of(source_id)),
-        "aggs": {"claimed": {"terms": {"field": "claimed", "size": len(Classification) + 1}}},
-    }
-    classes = view.state.classes
-    results = view.calls.search([SearchBody([access_class.index_name], body) for access_class in classes])
-    return all(
-        place.holds(Classification(bucket["key"]) if bucket["key"] else None) == access_class.holds
-        for access_class, result in zip(classes, results, strict=True)
-        for bucket in result["aggregations"]["claimed"]["buckets"]
-    )
-
-
-def stored_documents(server: OpenSearchServer, prefix: str, source_id: str) -> Mapping[tuple[str, str], str]:
-    """Return {(document_id, version): content_hash} of a source; nothing if there are no indices yet."""
-    calls = server.writing()
-    try:
-        state: IndexState = StateDocument(calls, prefix).read()
-    except SourceNotFound:
-        return {}
-    fields = ("document_id", "version", "content_hash")
-    indices = [access_class.index_name for access_class in state.classes]
-    rows = calls.snapshot(indices, both(state.visible, _OF_DOCUMENTS, _of(source_id)), fields)
-    return {(row["document_id"], row["version"]): row["content_hash"] for row in rows}

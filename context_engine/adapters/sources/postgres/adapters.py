@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
 
 from psycopg import sql
 
@@ -14,14 +13,11 @@ from context_engine.adapters.sources.postgres.connection import INGEST, Servers,
 from context_engine.adapters.sources.postgres.schema import StoreState, read_state
 from context_engine.adapters.sources.postgres.search import SnapshotView
 from context_engine.adapters.sources.postgres.vectors import received, sent
-from context_engine.adapters.sources.stores.adapter_keeping import AdapterKeeping, AdapterReader, ChosenAdapter
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin, VectorModel
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.core.models import AccessScope, HeldVectors, SourceAnswer, SourceQuery, VectorAdapter, scorer_name
-from context_engine.core.protocols import Embedder
-from context_engine.errors import ConfigError, StoreError, StoreVersionMismatch
+from context_engine.core.models import HeldVectors
+from context_engine.errors import StoreError, StoreVersionMismatch
 
-_READ_S: Final = 600.0
 _AT_ONCE: Final = 1_000
 _HELD: Final = """
 SELECT source_id, indexed_at, chunk_id, content, fields, part, {sent}
@@ -50,96 +46,26 @@ def adapter_rows(session: Session, state: StoreState | None = None, store: str =
     return AdapterRows(execute, model, store)
 
 
-class PostgresAdapterKeeping(AdapterKeeping):
-    """The methods of a `PostgresStore` that make it `Trainable`."""
-
-    _servers: Servers
-    _embedder: Embedder | None
-    _now: Callable[[], datetime]
-    _adapters: AdapterReader
-
-    if TYPE_CHECKING:
-
-        def _view(self, access: AccessScope | None, timeout_s: float) -> AbstractContextManager[SnapshotView]: ...
-
-        def _asked(self, query: SourceQuery) -> Sequence[float] | None: ...
-
-        def _best_of(self, view: SnapshotView, query: SourceQuery, *args: Any) -> SourceAnswer: ...
-
-    @contextmanager
-    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
-        with self._view(access, _READ_S) as view:
-            yield self._rows(view), view.classes
-
-    @contextmanager
-    def _writing_adapters(self, origin: Origin | None = None) -> Iterator[AdapterRows]:
-        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
-            state = read_state(session)
-            if not state.keeps_adapters:
-                raise StoreVersionMismatch(f"its tables are of an older version: '{INGEST}' brings them up to date")
-            session.execute("LOCK adapters, adapter_switches IN SHARE ROW EXCLUSIVE MODE")
-            if origin is not None and origin.state != one_row(session, "SELECT moves FROM state FOR SHARE")[0]:
-                raise StoreError("documents have changed their access class meanwhile: learn the adapter again")
-            yield adapter_rows(session, state, self._name)
-
-    def _rows(self, view: SnapshotView) -> AdapterRows:
-        return adapter_rows(view.session, view.state, self._name)
-
-    @property
-    def _name(self) -> str:
-        return f"schema {self._servers.address.schema!r}"
-
-    def _chosen(self, view: SnapshotView, domain: str, choice: str | None = None) -> ChosenAdapter:
-        """Return the adapter for a search; None: as the options say."""
-        return self._adapters.chosen(self._rows(view), domain, choice or self.options.adapter, view.classes)
-
-    def _scorers(self, view: SnapshotView, domain: str, adapter_id: str | None) -> list[str]:
-        """Return the scorers to calibrate: text only, vectors, and vectors under each adapter that is or will be in
-        force.
-        """
-        model = view.state.model_id
-        if self._embedder is None or model is None:
-            return [""]
-        usable = (kept for kept in self._rows(view).stored(view.classes, domain) if not kept.problem)
-        wanted = (kept.adapter_id for kept in usable if kept.in_force or kept.adapter_id == adapter_id)
-        return ["", model, *(scorer_name(model, name) for name in wanted)]
-
-    def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
-        """Return the vectors of some sources with their chunks, from one snapshot.
-
-        They have the precision of the stored type, and unit length.
-
-        Args:
-            access: of the caller; None: everything.
-
-        Raises:
-            ConfigError: no embedder is configured.
-            SourceError: the server failed.
-        """
-        if self._embedder is None:
-            raise ConfigError("an adapter is learnt from vectors: configure an embedder and ingest with it")
-
-        with self._view(access, _READ_S) as view:
-            return _held_vectors(view, source_ids)
-
-    def search_adapted(
-        self,
-        source_ids: Sequence[str],
-        query: SourceQuery,
-        *,
-        vector: Sequence[float] | None = None,
-        adapter: VectorAdapter | None = None,
-    ) -> SourceAnswer:
-        """Return the best chunks of some sources under an adapter, kept or not; see `Trainable`."""
-        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
-
-        vector = self._asked(query) if vector is None else vector
-        mapped = None if adapter is None else DomainAdapter.of(adapter)
-        with self._view(query.access, query.timeout_s) as view:
-            return self._best_of(view, query, source_ids, vector, mapped)
+@contextmanager
+def writing_adapters(servers: Servers, origin: Origin | None = None) -> Iterator[AdapterRows]:
+    """Yield the adapters in a transaction; see `AdapterKeeping`."""
+    with failures(), closing(servers.session(write=True)) as session, session.transaction():
+        state = read_state(session)
+        if not state.keeps_adapters:
+            raise StoreVersionMismatch(f"its tables are of an older version: '{INGEST}' brings them up to date")
+        session.execute("LOCK adapters, adapter_switches IN SHARE ROW EXCLUSIVE MODE")
+        if origin is not None and origin.state != one_row(session, "SELECT moves FROM state FOR SHARE")[0]:
+            raise StoreError("documents have changed their access class meanwhile: learn the adapter again")
+        yield adapter_rows(session, state, name_of(servers))
 
 
-def _held_vectors(view: SnapshotView, source_ids: Sequence[str]) -> HeldVectors:
+def name_of(servers: Servers) -> str:
+    """Return the name of a store in errors."""
+    return f"schema {servers.address.schema!r}"
+
+
+def held_vectors(view: SnapshotView, source_ids: Sequence[str]) -> HeldVectors:
+    """Return the vectors of some sources with their chunks; see `TrainableStore`."""
     import numpy as np  # only here: the rest of the store works without it
 
     origin = Origin(view.state.moves, _holding(view, source_ids))

@@ -103,7 +103,7 @@ class StoreGraph:
     def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
         """Return the chunks that are in the scope, with their scores."""
         rows = self._search().measured(self._source, rids)
-        chunks, test = chunks_of(self._view, rows.rids), self._source.test
+        chunks, test = chunks_of(self._view, rows.rows), self._source.test
         return {
             rid: chunk._replace(scores=rows.scores(rid)) for rid, chunk in chunks.items() if test is None or test(chunk)
         }

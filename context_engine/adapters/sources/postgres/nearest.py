@@ -119,17 +119,9 @@ def cosines(session: Session, query: VectorQuery, classes: Sequence[int], rids: 
 def _adapted_cosines(
     session: Session, query: VectorQuery, adapter: DomainAdapter, classes: Sequence[int], rids: Sequence[int]
 ) -> dict[int, float]:
-    """Return the cosines of mapped vectors; made of 64-bit products, a cosine in 32 bits does not depend on the other
-    rows.
-    """
-    import numpy as np
-
     statement = sql.SQL(_VECTORS).format(sent=sent(query.type))
     rows = session.cursor(binary=True).execute(statement, (list(classes), list(rids))).fetchall()
-    passages = received([data for _, data in rows], query.type, adapter.dimension).astype(np.float64)
-    lengths = np.linalg.norm(passages @ adapter.passage.astype(np.float64), axis=1)
-    dots = passages @ np.asarray(query.vector, np.float64)
-    quotients = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0.0).astype(np.float32)
+    quotients = adapter.cosines(query.vector, received([data for _, data in rows], query.type, adapter.dimension))
     cosine: dict[int, float] = {}
     for (rid, _), value in zip(rows, quotients.tolist(), strict=True):
         cosine[rid] = max(value, cosine.get(rid, value))

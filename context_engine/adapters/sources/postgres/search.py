@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,10 +24,7 @@ from context_engine.adapters.sources.postgres.nearest import VectorQuery, cosine
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import StoreState
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.options import (
-    SearchOptions,
-    ranked,
-)
+from context_engine.adapters.sources.stores.options import SearchOptions, ranked
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
     ScoredCollection,
@@ -35,27 +32,24 @@ from context_engine.adapters.sources.stores.question import (
     StoreQuestion,
     code_words,
 )
-from context_engine.adapters.sources.stores.ranking import Ranker, Ranking, best_chunks
+from context_engine.adapters.sources.stores.ranking import (
+    FIRST,
+    LEAST_POOL,
+    POOL,
+    Ranking,
+    RowRanker,
+    best_chunks,
+    first_pool,
+    nearest_wanted,
+)
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope, pushed
-from context_engine.core.models import (
-    AccessScope,
-    Chunk,
-)
+from context_engine.core.models import AccessScope, Chunk, TermStatistics
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-POOL: Final = 250
-"""Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
-_MOST_POOLED: Final = 1_000
-"""Rows of many sources that are scored at first, in all."""
-_LEAST_POOL: Final = 60
-"""More of the best by BM25 found nothing more."""
-_POOL_SHARE: Final = 4
-"""A search by vectors takes one row for so many of the pool, `depth` at least."""
-_FIRST: Final = 40
-"""Rows of the whole store among which the best hit is looked for."""
+_MOST_POOL: Final = 16_000
 _PRECISION: Final = 10_000
 """Whole numbers add up to the same sum in every order, whatever the server's plan."""
 
@@ -70,6 +64,20 @@ class SnapshotView(NamedTuple):
     session: Session
     state: StoreState
     classes: list[int]
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the access classes."""
+        return self.classes
+
+    @property
+    def model_id(self) -> str | None:
+        """The model of the store's vectors; None without any."""
+        return self.state.model_id
+
+    def only(self, key: int) -> SnapshotView:
+        """Return the view of one of its classes."""
+        return self._replace(classes=[key])
 
     @property
     def ranked(self) -> list[int]:
@@ -176,27 +184,32 @@ class StoreSearch:
         watch: RecallWatch,
         adapter: DomainAdapter | None = None,
     ) -> None:
-        self._view, self._question, self._options, self._watch = view, question, options, watch
+        self._options, self._view, self._watch = options, view, watch
         self._vector = None if vector is None else VectorQuery.of(view.session, vector, adapter)
-        self._codes = [] if question is None or vector is None else self._codes_of(question)
         model = str(view.state.model_id) if adapter is None else adapter.scorer_id
         self.adapter, self.scorer_id = adapter, "" if vector is None else model
-        self.ranker = Ranker(
+        self._ranker = RowRanker(
             question,
             view.collection(question),
             options,
             by_text=f"postgres:{view.state.base_id}",
-            scorer_id=self.scorer_id,
+            by_vector=self.scorer_id,
+            codes=[] if question is None or vector is None else self._codes_of(question),
         )
 
-    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[int, list[Chunk]]:
-        """Return the best top_k chunks of each source, by its key."""
-        fair = _LEAST_POOL if self._view.ranked == self._view.classes else POOL
-        pool = max(min(fair, _MOST_POOLED // max(len(sources), 1)), _LEAST_POOL, top_k)
-        return best_chunks(self.rank, partial(chunks_of, self._view), sources, top_k, pool)
+    @property
+    def statistics(self) -> TermStatistics:
+        """How frequent the question's terms are, for the engine."""
+        return self._ranker.statistics
 
-    def rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[int, Ranking]:
-        """Return the ranking of each source, by its key.
+    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
+        """Return the best top_k chunks of each source."""
+        most = LEAST_POOL if self._view.ranked == self._view.classes else POOL  # more by BM25 found nothing more
+        pool, texts = first_pool(len(sources), top_k, most), partial(chunks_of, self._view)
+        return best_chunks(sources, self._rank, texts, top_k=top_k, pool=pool, most=_MOST_POOL)
+
+    def _rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
+        """Return the ranking of each source.
 
         Args:
             pool: most rows of a source that are scored.
@@ -204,34 +217,38 @@ class StoreSearch:
         rows = self._rows_by_text(sources, pool)
         found = {source.key: [row for row in rows if row.source_key == source.key] for source in sources}
         if self._vector is None:
-            text = self.ranker.texts(rows)
-            return {key: self.ranker.by_text(own, text, more=len(own) >= pool) for key, own in found.items()}
+            text = self._ranker.text_scores(rows)
+            return {
+                source.source_id: self._ranker.of_text(own, text, more=len(own) >= pool)
+                for source in sources
+                for own in [found[source.key]]
+            }
         best = self._evidence()
-        return {source.key: self._merged(source, self._vector, found[source.key], best, pool) for source in sources}
+        return {
+            source.source_id: self._merged(source, self._vector, found[source.key], best, pool) for source in sources
+        }
 
     def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
         """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
         rows = self._rows(list(rids), condition=where([source]))
-        text = self.ranker.texts(rows)
+        text = self._ranker.text_scores(rows)
         if self._vector is None:
-            return self.ranker.by_text(rows, text, more=False)
-        return self._by_both(source, self._vector, rows, text, self._evidence(), more=False)
+            return self._ranker.of_text(rows, text, more=False)
+        cosine = cosines(self._view.session, self._vector, self._view.classes, list(text))
+        return self._ranker.of_both(source.source_id, rows, text, cosine, self._evidence(), more=False)
 
     def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
-        if self._question is None:
-            return {}
         inside = sql.SQL("{} AND doc_key = ANY({})").format(where([source]), sql.Literal(list(doc_keys)))
-        rows = self._rows(self._by_lexemes(self._view.classes, inside, sql.Identifier("doc_key"), _LEAST_POOL))
-        scores = self.ranker.texts(rows)
+        rows = self._rows(self._by_lexemes(self._view.classes, inside, sql.Identifier("doc_key"), LEAST_POOL))
+        scores = self._ranker.text_scores(rows)
         return {key: ranked({row.rid: scores[row.rid] for row in rows if row.doc_key == key}) for key in doc_keys}
 
     def _merged(
         self, source: ScopedRows, vector: VectorQuery, by_text: Sequence[FoundRow], best: StoreEvidence, pool: int
     ) -> Ranking:
         """Merge the best of a source by text with the nearest by vector; every row gets both of its true scores."""
-        view = self._view
-        limit = max(self._options.depth, pool // _POOL_SHARE)
+        view, limit = self._view, nearest_wanted(self._options, pool)
         near = nearest(
             view.session,
             vector,
@@ -242,28 +259,12 @@ class StoreSearch:
             selective=source.condition is not TRUE,
         )
         rows = [*by_text, *self._rows(near, by_text)]
-        text = self.ranker.texts(rows)
-        own = {rid: text.get(rid, 0.0) for rid in {*near, *ranked(text)[:limit]}}
+        text = self._ranker.text_scores(rows)
+        own = {*near, *ranked(text)[:limit]}
+        cosine = cosines(view.session, vector, view.classes, list(own))
         more = len(near) >= limit or len(by_text) >= pool
-        return self._by_both(source, vector, [row for row in rows if row.rid in own], own, best, more=more)
-
-    def _by_both(
-        self,
-        source: ScopedRows,
-        vector: VectorQuery,
-        rows: Sequence[FoundRow],
-        own: Mapping[int, float],
-        best: StoreEvidence,
-        *,
-        more: bool,
-    ) -> Ranking:
-        """Rank rows by both of their scores.
-
-        Args:
-            own: the text score of each row.
-        """
-        cosine = cosines(self._view.session, vector, self._view.classes, list(own))
-        return self.ranker.by_both(source.source_id, rows, own, cosine, best, self._codes, more=more)
+        rows = [row for row in rows if row.rid in own]
+        return self._ranker.of_both(source.source_id, rows, text, cosine, best, more=more)
 
     def _codes_of(self, question: StoreQuestion) -> list[str]:
         """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
@@ -273,7 +274,7 @@ class StoreSearch:
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
-        return self.ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), _FIRST))
+        return self._ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), FIRST))
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
         each = [where([source]) for source in sources]
@@ -287,19 +288,20 @@ class StoreSearch:
         Args:
             condition: met by the rows of any of the conditions.
         """
-        question, view = self._question, self._view
-        if question is None or not self.ranker.look_ups:
+        question, view = self._ranker.question, self._view
+        if question is None or not self._ranker.look_ups:
             return []
         rids = best_rows(view.session, question.weights, view.ranked, conditions, pool)
         return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*view.ranked}], condition, each, pool)])
 
     def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
         """Return the rows with the highest sum of the scores of the lexemes they hold."""
-        if not keys or not self.ranker.look_ups:
+        look_ups = self._ranker.look_ups
+        if not keys or not look_ups:
             return []
         query = sql.SQL(_BEST).format(classes=sql.Literal(sorted(keys)), condition=condition, each=each)
-        scores = [round(_PRECISION * look_up.score) for look_up in self.ranker.look_ups]
-        values = {"lexemes": [*map(tsquery, self.ranker.look_ups)], "scores": scores, "pool": pool}
+        scores = [round(_PRECISION * look_up.score) for look_up in look_ups]
+        values = {"lexemes": [*map(tsquery, look_ups)], "scores": scores, "pool": pool}
         return [rid for (rid,) in self._view.session.execute(query, values)]
 
     def _rows(

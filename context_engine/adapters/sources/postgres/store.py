@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from context_engine.adapters.sources.postgres import calibrations, copies, whole_documents
-from context_engine.adapters.sources.postgres.adapters import PostgresAdapterKeeping, adapter_rows
+from context_engine.adapters.sources.postgres import adapters, calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
-from context_engine.adapters.sources.postgres.calibrations import PostgresCalibrationKeeping
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers
+from context_engine.adapters.sources.postgres.calibrations import StoredTexts
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
-from context_engine.adapters.sources.postgres.search import (
-    SnapshotView,
-    StoreSearch,
-    scoped,
-    where,
-)
+from context_engine.adapters.sources.postgres.search import SnapshotView, StoreSearch, scoped, where
 from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import links
 from context_engine.adapters.sources.stores.misspelt import looked_up, unknown_words
@@ -33,18 +28,28 @@ from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
 from context_engine.adapters.sources.stores.scope import Scope
-from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE, ServedStoreBase
+from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE
+from context_engine.adapters.sources.stores.trainable_store import (
+    READ_S,
+    KeptCalibration,
+    TrainableStore,
+    embedding_under,
+    unusable,
+)
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
+    CalibrationPart,
+    CalibrationPlan,
     Chunk,
     ClassCalibration,
     Classification,
     Examination,
+    HeldVectors,
     Link,
     LinkQuery,
-    Notice,
     NoticeCode,
+    ScopeCalibration,
     SourceAnswer,
     SourceQuery,
     WholeDocument,
@@ -57,7 +62,7 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 _LISTED_AT_ONCE: Final = 1_000
-_LIST_S: Final = 600.0
+T = TypeVar("T")
 _LEARNT: Final = (
     "SELECT domain, scorer_id, class_key, calibration FROM calibrations WHERE class_key = ANY(%(keys)s::integer[])"
     " UNION ALL SELECT '', '', key, to_regclass('vectors_' || key || '_hnsw')::text"
@@ -66,7 +71,7 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibrationKeeping):
+class PostgresStore(TrainableStore[SnapshotView]):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
@@ -101,14 +106,12 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
         )
         with self._view(query.access, query.timeout_s) as view:
             keys = self._source_keys(view, scopes)
-            search, unusable = self._search(view, question, vector, query.domain)
+            search, not_usable = self._search(view, question, vector, query.domain)
             notes = self._notes(
                 question, view.classes, by_vector=vector is not None, has_vectors=view.state.model_id is not None
             )
-            calibration = calibrations.in_force(view.session, query.domain, search.scorer_id, view.classes)
-            if embedding is not None:
-                by_adapter = embedding._replace(model=search.scorer_id, adapter=search.adapter)
-                embedding = by_adapter if search.scorer_id else None
+            calibration = self._calibration(view, query.domain, search.scorer_id)
+            embedding = embedding_under(embedding, search.scorer_id, search.adapter)
             sources = [scoped(view, scope, keys[scope.source_id]) for scope in scopes if scope.source_id in keys]
             chunks = search.best(sources, query.top_k)
             by_key = {source.key: source for source in sources}
@@ -117,15 +120,15 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
                 key = keys.get(scope.source_id)
                 if key is None and query.access is None:
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope.source_id, view.classes),))
-                own = [] if key is None else chunks[key]
+                own = chunks.get(scope.source_id, [])
                 words = SourceWords(view.session, view.classes, NOTHING if key is None else where([by_key[key]]))
                 return SourceAnswer(
                     chunks=own,
                     notes=(
                         *(self._note(code, scope.source_id, view.classes) for code in notes),
-                        *_unusable(unusable, scope),
+                        *unusable(not_usable, scope.source_id),
                     ),
-                    statistics=search.ranker.statistics,
+                    statistics=search.statistics,
                     calibration=calibration,
                     unknown_words=unknown_words(words_to_check(query.text), own, partial(looked_up, words)),
                     filter_fields=None if scope.filters is None else fields_of(view.session, view.classes, key),
@@ -169,11 +172,8 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
             return StoreSearch(view, question, None, self.options, self.watch), ""
         if self._embedder is not None and stored != self._embedder.model_id:
             raise other_model(stored, self._embedder.model_id)
-        adapter, unusable = self._chosen(view, domain)
-        return StoreSearch(view, question, vector, self.options, self.watch, adapter), unusable
-
-    def _asked(self, query: SourceQuery) -> Sequence[float] | None:
-        return None if self._vectors is None else self._vectors.ask(query.text, _LIST_S)
+        adapter, not_usable = self._chosen(view, domain)
+        return StoreSearch(view, question, vector, self.options, self.watch, adapter), not_usable
 
     def _best_of(
         self,
@@ -190,11 +190,11 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
         search = StoreSearch(view, question, vector if view.state.model_id else None, self.options, self.watch, adapter)
         found = chain.from_iterable(search.best(sources, query.top_k).values())
         best = sorted(found, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
-        return SourceAnswer(chunks=best, statistics=search.ranker.statistics)
+        return SourceAnswer(chunks=best, statistics=search.statistics)
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
-        with self._servers.reading(_LIST_S) as session:
+        with self._servers.reading(READ_S) as session:
             last = 0
             while True:
                 rows = session.execute(
@@ -211,18 +211,18 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
 
     def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
-        with self._servers.reading(_LIST_S) as session:
+        with self._servers.reading(READ_S) as session:
             read_state(session)
             return whole_documents.document_hashes(session, source_id)
 
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
-        with self._servers.reading(_LIST_S) as session:
+        with self._servers.reading(READ_S) as session:
             yield from whole_documents.stored_documents(session, source_id, keys)
 
     def class_calibrations(self, domain: str) -> list[ClassCalibration]:
         """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
-        with self._servers.reading(_LIST_S) as session:
+        with self._servers.reading(READ_S) as session:
             return whole_documents.class_calibrations(session, domain)
 
     def fetch(
@@ -268,7 +268,10 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
             state = read_state(session)
             classes = state.readable(access)
             keys = [access_class.key for access_class in classes]
-            learnt = (session.execute(_LEARNT, {"keys": keys}).fetchall(), adapter_rows(session, state).version(keys))
+            learnt = (
+                session.execute(_LEARNT, {"keys": keys}).fetchall(),
+                adapters.adapter_rows(session, state).version(keys),
+            )
         if any(access_class.generation is None for access_class in classes):
             return ""
         seen = (state._replace(generation=0, moves=0, classes=classes), learnt)
@@ -297,6 +300,37 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
         """Close the idle connections; a later call opens others."""
         self._servers.close()
 
+    def keep_calibrations(
+        self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
+    ) -> None:
+        """Replace the calibrations of a plan (`Calibratable`)."""
+        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
+            calibrations.keep(session, domain, plan, found)
+
+    @contextmanager
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
+        with self._view(access, READ_S) as view:
+            yield self._rows(view), view.classes
+
+    def _writing_adapters(self, origin: Origin | None = None) -> AbstractContextManager[AdapterRows]:
+        return adapters.writing_adapters(self._servers, origin)
+
+    def _rows(self, view: SnapshotView) -> AdapterRows:
+        return adapters.adapter_rows(view.session, view.state, adapters.name_of(self._servers))
+
+    def _texts(self, view: SnapshotView) -> StoredTexts:
+        return StoredTexts(view.session)
+
+    def _kept_calibrations(self, view: SnapshotView, domain: str) -> Mapping[tuple[str, int], KeptCalibration]:
+        return calibrations.kept(view.session, domain)
+
+    def _held_vectors(self, view: SnapshotView, source_ids: Sequence[str]) -> HeldVectors:
+        return adapters.held_vectors(view, source_ids)
+
+    def _in_view(self, access: AccessScope | None, timeout_s: float, read: Callable[[SnapshotView], T]) -> T:
+        with self._view(access, timeout_s) as view:
+            return read(view)
+
     @contextmanager
     def _view(self, access: AccessScope | None, timeout_s: float) -> Iterator[SnapshotView]:
         with self._servers.reading(timeout_s) as session:
@@ -321,12 +355,6 @@ class PostgresStore(ServedStoreBase, PostgresAdapterKeeping, PostgresCalibration
             ([scope.source_id for scope in scopes],),
         )
         return dict(rows.fetchall())
-
-
-def _unusable(adapter_id: str, scope: Scope) -> tuple[Notice, ...]:
-    """Return the notice of an adapter that cannot be used; none for ""."""
-    detail = {"adapter": adapter_id}
-    return (Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, adapter_id, detail),) if adapter_id else ()
 
 
 def _is_placed(view: SnapshotView, source_id: str, place: SourcePlace) -> bool:

@@ -31,10 +31,11 @@ _ROWS: Final = (
     f" AND last.adapter_id = adapters.adapter_id AND last.number IN ({_LAST})"
     " WHERE CAST(:domain AS text) IS NULL OR adapters.domain = :domain"
 )
-_MAPS: Final = (
+MAPS: Final = (
     "SELECT domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest FROM adapters"
     " WHERE domain = :domain AND adapter_id = :adapter_id"
 )
+"""The only statement that reads maps."""
 _COLUMNS: Final = ("model_id", "learnt_from", "evidence", "made_at", "maps", "digest")
 _KEEP: Final = (
     f"INSERT INTO adapters(domain, adapter_id, {', '.join(_COLUMNS)})"
@@ -158,7 +159,7 @@ class AdapterRows:
 
     def maps(self, domain: str, adapter_id: str) -> bytes | None:
         """Return the maps of an adapter (`DomainAdapter.as_bytes`); None if it is missing or damaged."""
-        rows = self._execute(_MAPS, {"domain": domain, "adapter_id": adapter_id})
+        rows = self._execute(MAPS, {"domain": domain, "adapter_id": adapter_id})
         if not rows or _digest(*rows[0][:-1]) != rows[0][-1]:
             return None
         *_, model_id, _, _, _, maps, _ = rows[0]

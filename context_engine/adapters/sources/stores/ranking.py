@@ -1,9 +1,9 @@
-"""The ranking of the rows of a store for one question, whatever found them."""
+"""The ranking of found rows by text, or by text and vectors: the same for every server, which finds rows only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import (
@@ -25,28 +25,47 @@ from context_engine.adapters.sources.stores.question import (
 )
 from context_engine.core.models import Chunk, Score, ScoreKind, TermStatistics
 
-_MOST_POOL: Final = 16_000
+POOL: Final = 250
+"""Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
+LEAST_POOL: Final = 60
+_MOST_POOLED: Final = 1_000
+"""Rows of many sources that are scored at first, in all."""
+_POOL_SHARE: Final = 4
+FIRST: Final = 40
+"""Rows of the whole store among which the best hit is looked for."""
+
+
+def first_pool(sources: int, top_k: int, most: int = POOL) -> int:
+    """Return how many rows of each of some sources are scored at first, at most `most` unless more are wanted."""
+    return max(min(most, _MOST_POOLED // max(sources, 1)), LEAST_POOL, top_k)
+
+
+def nearest_wanted(options: SearchOptions, pool: int) -> int:
+    """Return how many of the nearest rows join a pool: one for every fourth row of it, `depth` at least."""
+    return max(options.depth, pool // _POOL_SHARE)
 
 
 class Ranking(NamedTuple):
     """The rows of one source, best first, the scores of each, and whether more rows might be found."""
 
-    rids: list[int]
+    rows: list[int]
     scores: Callable[[int], tuple[Score, ...]]
     more: bool
 
 
-class Ranker:
-    """Ranks rows by their text and their vectors.
-
-    Attributes:
-        look_ups: the terms to find rows by.
+class RowRanker:
+    """Ranks rows for one question.
 
     Args:
         question: None if it has no terms.
         collection: the statistics of the readable texts.
-        by_text: the scorer of texts, which names the store.
-        scorer_id: the scorer of cosines; "" for a search by text only.
+        by_text: the scorer id of the text scores, which also names the collection.
+        by_vector: that of the cosines; "" for a search by text only.
+        codes: the codes of the question; rows that hold all of them come first.
+
+    Attributes:
+        question, collection: the arguments.
+        look_ups: the terms to find rows by.
     """
 
     def __init__(
@@ -56,121 +75,121 @@ class Ranker:
         options: SearchOptions,
         *,
         by_text: str,
-        scorer_id: str,
+        by_vector: str = "",
+        codes: Sequence[str] = (),
     ) -> None:
         # No texts of whole sections are stored: in the embedded base they changed R@10 by -.000 to -.003.
         self._options = options.model_copy(update={"section_weight": 0.0})
-        self._question, self._collection = question, collection
-        self._by_text, self._by_vector = by_text, scorer_id
+        self.question, self.collection, self._codes = question, collection, codes
+        self._by_text, self._by_vector = by_text, by_vector
         self.look_ups = [] if question is None else look_ups(question, collection, options)
         self._scorer = None if question is None else Scorer(question, collection, self._options)
 
     @property
     def statistics(self) -> TermStatistics:
         """How frequent the question's terms are, for the engine."""
-        weights = {} if self._question is None else self._question.weights
-        counted = {term: self._collection.frequency(term) for term in weights}
-        return TermStatistics(collection=self._by_text, chunks=self._collection.chunks, document_frequency=counted)
+        terms = () if self.question is None else self.question.weights
+        counted = {term: self.collection.frequency(term) for term in terms}
+        return TermStatistics(collection=self._by_text, chunks=self.collection.chunks, document_frequency=counted)
 
-    def texts(self, rows: Sequence[FoundRow]) -> dict[int, float]:
-        """Return the text score of each row; 0 for a question without terms."""
-        return dict.fromkeys([row.rid for row in rows], 0.0) if self._scorer is None else self._scorer.scores(rows)
+    def text_scores(self, rows: Sequence[FoundRow]) -> dict[int, float]:
+        """Return the text score of each row; 0 if the question has no terms."""
+        return dict.fromkeys((row.rid for row in rows), 0.0) if self._scorer is None else self._scorer.scores(rows)
 
     def evidence(self, rows: Sequence[FoundRow]) -> StoreEvidence:
-        """Return the evidence of the best of some rows."""
+        """Return the evidence of the best rows of the whole store, by which the scores of all sources compare."""
         return StoreEvidence(0.0, 0.0) if self._scorer is None else self._scorer.evidence(rows)
 
-    def by_text(self, rows: Sequence[FoundRow], text: Mapping[int, float], *, more: bool) -> Ranking:
-        """Rank rows by their text scores.
-
-        Args:
-            text: the text score of each row.
-            more: whether other rows might be found.
-        """
+    def of_text(self, rows: Sequence[FoundRow], text: Mapping[int, float], *, more: bool) -> Ranking:
+        """Rank rows by their text scores."""
         own = self._boosted({row.rid: text[row.rid] for row in rows}, rows)
-        return Ranking(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], self._by_text),), more)
+        return Ranking(ranked(own), lambda row: (Score(ScoreKind.BM25, own[row], self._by_text),), more)
 
-    def by_both(
+    def of_both(
         self,
         source_id: str,
         rows: Sequence[FoundRow],
         text: Mapping[int, float],
-        cosine: Mapping[int, float],
+        cosines: Mapping[int, float],
         best: StoreEvidence,
-        codes: Sequence[str],
         *,
         more: bool,
     ) -> Ranking:
-        """Rank rows by their text scores and cosines.
+        """Rank rows by text scores and cosines.
 
         Args:
-            cosine: of each row with vectors.
-            best: the best hit of all that the caller may read, so that the scores of all sources compare.
-            codes: rows that hold all of them, and match well, come first.
+            text: of each row.
+            cosines: of each row with vectors; also of others.
         """
-        kind = kind_of(self._options)
-        fused = self._boosted(merged(text, best.best, cosine, self._options, best.trust), rows)
-        if codes:
-            clearly = [row for row in rows if text[row.rid] >= CLEARLY * best.best]
-            fused = lifted(fused, {row.rid for row in clearly if row.holds(codes)}, kind)
+        kind, own = kind_of(self._options), {row.rid: text[row.rid] for row in rows}
+        cosine = {row: cosines[row] for row in own if row in cosines}
+        fused = self._boosted(merged(own, best.best, cosine, self._options, best.trust), rows)
+        if self._codes:
+            clearly = [row for row in rows if own[row.rid] >= CLEARLY * best.best]
+            fused = lifted(fused, {row.rid for row in clearly if row.holds(self._codes)}, kind)
         # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
         scorer = f"{self._by_text}:{self._by_vector}"
         scorer = scorer if kind is ScoreKind.WEIGHTED else f"{scorer}:{source_id}"
 
-        def scores(rid: int) -> tuple[Score, ...]:
-            dense = (Score(ScoreKind.COSINE, cosine[rid], self._by_vector),) if rid in cosine else ()
-            return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, text[rid], self._by_text))
+        def scores(row: int) -> tuple[Score, ...]:
+            dense = (Score(ScoreKind.COSINE, cosine[row], self._by_vector),) if row in cosine else ()
+            return (Score(kind, fused[row], scorer), *dense, Score(ScoreKind.BM25, own[row], self._by_text))
 
         return Ranking(ranked(fused), scores, more)
 
     def _boosted(self, scores: Mapping[int, float], rows: Sequence[FoundRow]) -> Mapping[int, float]:
         """Add the boosts for titles that contain the question's words, and for rows that define its terms."""
         options = self._options
-        if self._question is None or self._scorer is None or not options.title_boost + options.definition_boost:
+        if self.question is None or self._scorer is None or not options.title_boost + options.definition_boost:
             return scores
-        named = names_in(self._question.words)
+        named = names_in(self.question.words)
         defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
         return boosted(scores, self._scorer.title_shares(rows), defines, options)
 
 
-class RankedSource(Protocol):
-    """A source to search: its key in the store, and a test that chunks must pass; None if all rows found do."""
+class CheckedRows(Protocol):
+    """The rows of a source that a search may find."""
 
     @property
-    def key(self) -> Any: ...
+    def source_id(self) -> str: ...
 
     @property
-    def test(self) -> Callable[[Chunk], bool] | None: ...
+    def test(self) -> Callable[[Chunk], bool] | None:
+        """A test that chunks must pass; None if the server's condition is exact."""
 
 
-S = TypeVar("S", bound=RankedSource)
+S = TypeVar("S", bound=CheckedRows)
 
 
 def best_chunks(
-    rank: Callable[[Sequence[S], int], Mapping[Any, Ranking]],
-    chunks_of: Callable[[Sequence[int]], Mapping[int, Chunk]],
-    sources: Iterable[S],
+    sources: Sequence[S],
+    rank: Callable[[Sequence[S], int], Mapping[str, Ranking]],
+    texts: Callable[[Sequence[int]], Mapping[int, Chunk]],
+    *,
     top_k: int,
     pool: int,
-) -> dict[Any, list[Chunk]]:
+    most: int,
+) -> dict[str, list[Chunk]]:
     """Return the best top_k chunks of each source; a source is searched deeper while chunks fail its test.
 
     Args:
-        rank: returns the ranking of each of some sources, from at most so many rows of each.
-        chunks_of: returns the chunks of some rows.
-        pool: rows of a source that are scored at first.
+        rank: returns the ranking of each of some sources, with so many rows of it scored.
+        texts: returns the chunks of some rows.
+        pool: rows of a source that are scored at first; `most` at last.
     """
-    out: dict[Any, list[Chunk]] = {}
+    out: dict[str, list[Chunk]] = {}
     left = list(sources)
     while left:
         rankings = rank(left, pool)
-        reached = {source.key: rankings[source.key].rids[: None if source.test else top_k] for source in left}
-        texts = chunks_of([rid for rids in reached.values() for rid in rids])
+        reached = {
+            source.source_id: rankings[source.source_id].rows[: None if source.test else top_k] for source in left
+        }
+        chunks = texts([row for rows in reached.values() for row in rows])
         for source in left:
-            kept = [rid for rid in reached[source.key] if source.test is None or source.test(texts[rid])][:top_k]
-            if len(kept) >= top_k or not rankings[source.key].more or pool >= _MOST_POOL:
-                scores = rankings[source.key].scores
-                out[source.key] = [texts[rid]._replace(scores=scores(rid)) for rid in kept]
-        left = [source for source in left if source.key not in out]
-        pool = min(4 * pool, _MOST_POOL)
+            name, ranking = source.source_id, rankings[source.source_id]
+            kept = [row for row in reached[name] if source.test is None or source.test(chunks[row])][:top_k]
+            if len(kept) >= top_k or not ranking.more or pool >= most:
+                out[name] = [chunks[row]._replace(scores=ranking.scores(row)) for row in kept]
+        left = [source for source in left if source.source_id not in out]
+        pool = min(4 * pool, most)
     return out

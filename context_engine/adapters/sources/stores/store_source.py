@@ -17,6 +17,8 @@ from context_engine.core.models import (
     Examination,
     ExaminationRequest,
     FetchRequest,
+    Link,
+    LinkQuery,
     NoticeCode,
     ScoreKind,
     SourceAnswer,
@@ -201,6 +203,35 @@ class StoreSource:
             standing=partial(standing_of, self._spec),
             place=self._place,
         )
+
+
+class LinkedStore(ServedStore, Protocol):
+    """A store that follows links between its chunks."""
+
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> Sequence[Link]:
+        """Return the chunks of a source that the origins of a query lead to."""
+        ...
+
+
+class LinkedSource(StoreSource):
+    """A source of a store that follows links: also a `GraphStore`. Its arguments are those of `StoreSource`."""
+
+    def __init__(self, store: LinkedStore, spec: SourceSpec, place: SourcePlace) -> None:
+        super().__init__(store, spec, place)
+        self._graph = store
+
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
+
+        Raises:
+            SourceError, RepartitionRequired: as in `search`.
+        """
+        scope, asked = self._scope(query.query), replace(query, query=within(query.query))
+        with self._named():
+            try:
+                return self._graph.linked(asked, scope)
+            except EmbedderError:
+                return self._graph.linked(asked, scope, by_vector=False)
 
 
 def within(query: SourceQuery) -> SourceQuery:

@@ -91,6 +91,7 @@ class ToolAnswer(BaseModel):
 
 
 _REFUSALS: Final = may_answer(401, 404, 409, 422, 429, 500, 502, 503)
+_DRIVE_REFUSALS: Final = may_answer(401, 404, 422, 429, 500, 501, 502, 503, 504)
 _ANSWER_REFUSALS: Final = may_answer(401, 404, 409, 410, 422, 429, 500, 502, 503)
 
 
@@ -144,6 +145,18 @@ async def rerank(request: Request, body: ToolCall) -> Response:
 async def domains(request: Request, body: ToolCall) -> Response:
     """List the searchable domains and the state of their sources, like the tool List domains."""
     return await _answered("domains", request, body)
+
+
+@router.post("/browse", summary="Browse the documents", response_model=ToolAnswer, responses=_DRIVE_REFUSALS)
+async def browse(request: Request, body: ToolCall) -> Response:
+    """List the domains, the sources of a domain, or the documents of a source, as the data source Documents does."""
+    return await _answered("browse", request, body)
+
+
+@router.post("/download", summary="Download a document", response_model=ToolAnswer, responses=_DRIVE_REFUSALS)
+async def download(request: Request, body: ToolCall) -> Response:
+    """Return a document as a Markdown file, as the data source Documents does."""
+    return await _answered("download", request, body)
 
 
 async def _answered(tool: ToolName, request: Request, body: ToolCall) -> Response:

@@ -142,7 +142,6 @@ async def retrieval(
             deployment,
             caller.principal,
             due=begun + longest_s,
-            search_s=deadline_s,
             notice_records=notice_records,
             persona=persona or None,
             request_id=request_id_of(request) or None,

@@ -175,6 +175,45 @@ PLUGIN = {
     "endpoints/retrieval.yaml": ENDPOINT,
     "endpoints/retrieval.py": "from dify_plugin import Endpoint\n\n\nclass Retrieval(Endpoint):\n    pass\n",
 }
+_OF_TOOLS = ("provider/", "tools/", "group/", "endpoints/")
+DRIVE = {path: text for path, text in PLUGIN.items() if not path.startswith(_OF_TOOLS)} | {
+    "manifest.yaml": MANIFEST.replace(
+        "  tools: [provider/context_engine.yaml]\n  endpoints: [group/retrieval.yaml]\n",
+        "  datasources: [provider/documents.yaml]\n",
+    ),
+    "provider/documents.yaml": """
+identity:
+  author: meridian-harbour
+  name: documents
+  label: {en_US: Documents, zh_Hans: 文档}
+  description: {en_US: The bank's documents., zh_Hans: 银行文档。}
+  icon: icon.svg
+provider_type: online_drive
+credentials_schema:
+  - {name: server_url, type: text-input, required: true, label: {en_US: Server, zh_Hans: 服务器}}
+  - {name: server_token, type: secret-input, required: true, label: {en_US: Token, zh_Hans: 令牌}}
+datasources: [datasources/documents.yaml]
+extra: {python: {source: provider/documents.py}}
+""",
+    "provider/documents.py": "from dify_plugin.interfaces.datasource import DatasourceProvider\n\n\n"
+    "class Provider(DatasourceProvider):\n    pass\n",
+    "datasources/documents.yaml": """
+identity:
+  author: meridian-harbour
+  name: documents
+  label: {en_US: Documents, zh_Hans: 文档}
+description: {en_US: Choose documents., zh_Hans: 选择文档。}
+parameters: []
+output_schema:
+  type: object
+  properties:
+    file: {$ref: https://dify.ai/schemas/v1/file.json}
+extra: {python: {source: datasources/documents.py}}
+""",
+    "datasources/documents.py": "from dify_plugin.interfaces.datasource.online_drive import OnlineDriveDatasource\n\n\n"
+    "class Documents(OnlineDriveDatasource):\n    pass\n",
+}
+"""A plugin with a data source that keeps every rule."""
 
 
 def write_texts(root: Path, texts: dict[str, str]) -> Path:
@@ -196,6 +235,16 @@ def checkout(tmp_path: Path) -> Path:
     root = write_texts(tmp_path / "checkout", CHECKOUT)
     write_texts(root / "dify_plugin", PLUGIN)
     return root
+
+
+@pytest.fixture
+def staged_drive(checkout: Path) -> dict[str, bytes]:
+    """The files of the package of a plugin that lies deeper in the checkout."""
+    folder = write_texts(checkout / "dify_plugin/datasource", DRIVE)
+    project = find_project(folder)
+    assert project is not None
+    plugin = read_folder(folder)
+    return {**plugin, **vendor_project(project, [plugin]).files}
 
 
 @pytest.fixture

@@ -123,6 +123,24 @@ ROWS = [
     *ENDPOINT_ROWS,
 ]
 
+DP, D = "provider/documents.yaml", "datasources/documents.yaml"
+DRIVE_ROWS = [
+    (DP, "  name: documents", "  name: bank documents", "identity.name", "pattern"),
+    (DP, "  description: {en_US: The bank's documents., zh_Hans: 银行文档。}", "  description: {en_US: The bank's.}",
+     "identity.description.zh_Hans", "required"),
+    (DP, "  icon: icon.svg", "  icon: other.svg", "identity.icon", "icon"),
+    (DP, "{name: server_token", "{name: server_url", "credentials_schema.server_url.name", "duplicate"),
+    (DP, "secret-input, required", "secret-input, default: abc, required",
+     "credentials_schema.server_token.default", "default"),
+    (DP, "[datasources/documents.yaml]", "[]", "datasources", "required"),
+    (DP, "[datasources/documents.yaml]", f"[{D}, {D}]", "identity.name", "duplicate"),
+    (D, "  name: documents", "  name: bank documents", "identity.name", "pattern"),
+    (D, "label: {en_US: Documents, zh_Hans: 文档}", "label: {en_US: Documents}", "identity.label.zh_Hans", "required"),
+    (D, "{en_US: Choose documents., zh_Hans: 选择文档。}", "{en_US: Choose.}", "description.zh_Hans", "required"),
+    (D, "    file: {$ref", "    text: {$ref", "output_schema.properties.text", "output-schema"),
+    (D, "schemas/v1/file.json", "schemas/file.json", "output_schema.properties.file.$ref", "output-schema"),
+]  # fmt: skip
+
 
 def named(findings: tuple[PluginFinding, ...]) -> set[tuple[str, str, str]]:
     return {(one.file, one.key, one.rule) for one in findings}
@@ -147,6 +165,20 @@ def test_a_broken_copy_is_refused_by_file_key_and_rule(
     assert (where, key, rule) in named(found)
     follows = ("version", "one-class", "required", "pattern", "plugins")
     assert not [one for one in found if one.key != key and one.rule not in follows], found
+
+
+@pytest.mark.parametrize(("file", "old", "new", "key", "rule"), DRIVE_ROWS, ids=lambda value: str(value)[:24])
+def test_a_broken_data_source_is_refused_by_file_key_and_rule(
+    staged_drive: dict[str, bytes], file: str, old: str, new: str, key: str, rule: str
+) -> None:
+    assert check_files(staged_drive) == ()
+    where = D if (file, key, rule) == (DP, "identity.name", "duplicate") else file
+    assert named(check_files(broken(staged_drive, file, old, new))) == {(where, key, rule)}
+
+
+def test_a_data_source_stands_alone_in_its_plugin(staged_drive: dict[str, bytes]) -> None:
+    both = broken(staged_drive, M, "plugins:\n", f"plugins:\n  tools: [{DP}]\n")
+    assert (M, "plugins.datasources", "plugins") in named(check_files(both))
 
 
 def test_a_language_of_one_text_of_the_manifest_is_required_of_every_text(staged: dict[str, bytes]) -> None:

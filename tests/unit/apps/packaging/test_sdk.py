@@ -30,6 +30,7 @@ class PluginRegistration:
             os._exit(3)
         self.tools_mapping = {"p": (None, None, {"search": None, "domains": None})}
         self.endpoints_configuration = [Group]
+        self.datasource_configuration = []
 """,
     "dify_plugin-0.10.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: dify_plugin\nVersion: 0.10.9\n",
 }
@@ -59,6 +60,7 @@ def test_the_sdk_loads_the_plugin_with_the_engine_beside_it(plugin_dir: Path, sd
         "version": "0.10.9",
         "tools": ["domains", "search"],
         "endpoints": ["/retrieval"],
+        "datasources": [],
         "problem": None,
     }
 

@@ -7,7 +7,7 @@ import pytest
 
 from context_engine.core.engine import recall
 from context_engine.core.models import Classification, Decision, SearchRequest, SourceQuery, Status
-from context_engine.errors import SourceUnavailable
+from context_engine.errors import SourceBusy, SourceUnavailable
 from context_engine.testing.fakes import FixedClock
 
 
@@ -25,16 +25,17 @@ class Scripted:
 
     score_kinds = frozenset()
 
-    def __init__(self, chunks, seconds, source_id="t2"):
+    def __init__(self, chunks, seconds, source_id="t2", error=None):
         self.source_id, self.calls, self.well, self.clock = source_id, 0, threading.Event(), MovedClock()
         self._chunks, self._seconds = chunks, seconds
+        self._error = error or SourceUnavailable("connection reset", retryable=True)
 
     def search(self, query):
         self.calls += 1
         if self.well.is_set():
             return recall.SourceAnswer(chunks=tuple(self._chunks))
         self.clock.seconds += self._seconds
-        raise SourceUnavailable("connection reset", retryable=True)
+        raise self._error
 
     def close(self):
         pass
@@ -74,6 +75,14 @@ def test_after_three_slow_failures_a_source_is_not_called(ask, chunk_of):
     assert told.error["message"].startswith("source 't2': was too slow 3 times in a row and is not called for another")
     assert 0 < told.error["retry_after_s"] <= recall._PAUSE_S
     assert told.elapsed_ms == 0.0
+
+
+def test_a_long_wait_behind_others_is_no_reason(ask):
+    """A source that is busy for 12 of its 20 s is called again: it may answer the next search."""
+    source = Scripted([], seconds=12.0, error=SourceBusy("no connection was free", retryable=True))
+    run = ask(source)
+    assert [run().error["code"] for _ in range(5)] == ["busy"] * 5
+    assert source.calls == 5
 
 
 def test_quick_failures_are_no_reason(ask):
@@ -152,7 +161,7 @@ class Gated(Scripted):
     def search(self, query):
         self.calls += 1
         self.gate.wait(30)
-        raise SourceUnavailable("connection reset", retryable=True)
+        raise self._error
 
 
 @pytest.mark.parametrize(("failures", "waiting"), [(0, 4), (1, 2), (2, 1), (3, 0)])

@@ -307,6 +307,26 @@ def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
     hold.set()
 
 
+def test_a_call_whose_turn_came_late_was_not_slow_but_the_server_busy():
+    """Of 30 s only 0.01 were left when the turn came: less than half."""
+    queue, asked, over = FairQueue(), threading.Event(), threading.Event()
+
+    def queued(ticket):
+        asked.set()
+        over.wait(30)
+
+    (found,) = ask_each([queued], width=1, left=time_left_until(asked))
+    over.set()
+    assert isinstance(found, SourceBusy)
+    assert str(found) == "its turn came too late, no answer within 30 s (max_connections)"
+    ticket = Ticket(lambda: 14.0, allowed_s=30.0)
+    ticket.hold(queue.enter(1, ticket.flow, 0.0))
+    assert ticket.waited_long
+    early = Ticket(lambda: 15.0, allowed_s=30.0)
+    early.hold(queue.enter(2, early.flow, 0.0))
+    assert not early.waited_long
+
+
 def test_a_slot_taken_after_nobody_waits_is_given_back_at_once():
     queue, asked, late, done = FairQueue(), threading.Event(), threading.Event(), threading.Event()
 

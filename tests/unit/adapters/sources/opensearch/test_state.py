@@ -6,7 +6,6 @@ import json
 from datetime import date
 from typing import Any
 
-import httpx
 import pytest
 import respx
 
@@ -57,14 +56,15 @@ def test_a_number_of_a_commit_is_given_once() -> None:
     assert not shown(stepped(unfinished, unfinished=False).visible, {"born": 5})
 
 
-def document(state: dict[str, Any]) -> httpx.Response:
-    return httpx.Response(200, json={"_seq_no": 7, "_primary_term": 1, "_source": state})
+def documents(state: dict[str, Any]) -> dict[str, Any]:
+    found = {"_id": "state", "found": True, "_seq_no": 7, "_primary_term": 1, "_source": state}
+    return {"docs": [found, {"_id": "learnt", "found": False}]}
 
 
 @respx.mock
 def test_a_writer_takes_over_after_the_lease() -> None:
     fields = {"base_id": "b", "layout": 1, "generation": 4, "writing": 5, "given_up": [], "sources": [], "classes": []}
-    respx.get(f"{BASE}/kb-state/_doc/state").mock(return_value=document({**fields, "writer": "w", "until": 100.0}))
+    respx.post(f"{BASE}/kb-state/_mget").respond(json=documents({**fields, "writer": "w", "until": 100.0}))
     written = respx.put(url__startswith=f"{BASE}/kb-state/_doc/state").respond(json={"_seq_no": 8, "_primary_term": 1})
     connection = Connection.model_validate({"base_url": BASE})
     store = StateDocument(OpenSearchServer(lambda: connection, SystemClock()).writing(), "kb")

@@ -1,0 +1,274 @@
+"""The part of a server's store that is calibrated and learns adapters; it does not depend on the server.
+
+Each access class is calibrated by itself. It is due again once a fifth of it, or of the domain's sources in it, was
+added or removed. Rows are never reused: higher numbers were added since, missing lower ones were removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from context_engine.adapters.sources.stores.adapter_keeping import OFF, AdapterKeeping, ChosenAdapter, scorer_of
+from context_engine.adapters.sources.stores.adapter_rows import AdapterRows
+from context_engine.adapters.sources.stores.served_store import ServedStoreBase
+from context_engine.core.models import (
+    AccessScope,
+    CalibrationPart,
+    CalibrationPlan,
+    Chunk,
+    HeldVectors,
+    Notice,
+    NoticeCode,
+    QueryEmbedding,
+    ScopeCalibration,
+    SourceAnswer,
+    SourceQuery,
+    VectorAdapter,
+    scorer_name,
+)
+from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
+from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
+READ_S: Final = 600.0
+_MOST_CHANGE: Final = 0.2
+MOST_PASSAGES: Final = 200
+T = TypeVar("T")
+
+
+class CalibratedExtent(NamedTuple):
+    """The size of a class: its chunks of some sources, all its chunks, and its highest row number."""
+
+    own: int
+    all: int
+    last: int
+
+
+class KeptCalibration(NamedTuple):
+    """A calibration of an access class, and how large the class was then."""
+
+    calibration: ScopeCalibration
+    extent: CalibratedExtent
+
+
+class ClassTexts(Protocol):
+    """The chunks of each access class at one moment."""
+
+    def holding(self, source_ids: Sequence[str]) -> Collection[tuple[str, int]]:
+        """Return (source, key of a class) for each class that holds documents of some sources."""
+        ...
+
+    def extent(self, key: int, source_ids: Sequence[str], up_to: int | None = None) -> CalibratedExtent:
+        """Return the size of a class, counting rows up to a number only."""
+        ...
+
+    def passages(self, key: int, source_ids: Sequence[str]) -> Sequence[Chunk]:
+        """Return the MOST_PASSAGES chunks of the lowest digests, which do not depend on the order of writing."""
+        ...
+
+    def held_ids(self, key: int, source_ids: Sequence[str], asked_ids: Collection[str]) -> frozenset[str]:
+        """Return those of some ids that chunks and documents of a class have."""
+        ...
+
+
+def plan_of(
+    texts: ClassTexts, kept: Mapping[tuple[str, int], KeptCalibration], source_ids: Sequence[str],
+    asked_ids: Collection[str], scorers: Sequence[str], *, anew: bool,
+) -> CalibrationPlan:  # fmt: skip
+    """Return what to calibrate: everything if `anew`, else what has changed enough; see `Calibratable`.
+
+    Args:
+        kept: the calibrations of the domain, by scorer and class.
+    """
+    held = texts.holding(source_ids)
+    names = [name for name in source_ids if name in {name for name, _ in held}]
+    keys = sorted({key for _, key in held})
+    due = [
+        (scorer, key)
+        for scorer in scorers
+        for key in keys
+        if anew or _is_outdated(texts, names, key, kept.get((scorer, key)))
+    ]
+    read = {key: _part(texts, key, names, asked_ids) for key in {key for _, key in due}}
+    parts = [read[key]._replace(scorer_id=scorer) for scorer, key in due]
+    return CalibrationPlan(parts, names, len(scorers) > 1, [*due, *(name for name in kept if name[1] not in keys)])
+
+
+def _is_outdated(texts: ClassTexts, names: Sequence[str], key: int, kept: KeptCalibration | None) -> bool:
+    if kept is None or kept.calibration.signal != SIGNAL_VERSION:
+        return True
+    before, now = kept.extent, texts.extent(key, names)
+    left = texts.extent(key, names, up_to=before.last)
+    changes = ((before.own, now.own, left.own), (before.all, now.all, left.all))
+    return any(max(after - kept, was - kept) >= _MOST_CHANGE * was for was, after, kept in changes if after)
+
+
+def _part(texts: ClassTexts, key: int, names: Sequence[str], asked_ids: Collection[str]) -> CalibrationPart:
+    extent = texts.extent(key, names)
+    held_ids = texts.held_ids(key, names, asked_ids)
+    return CalibrationPart(extent.own, texts.passages(key, names), held_ids, "", key, extent)
+
+
+def in_force(calibrations: Iterable[ScopeCalibration]) -> ScopeCalibration | None:
+    """Return the mean of the calibrations of some classes; None if none has the current signal version."""
+    return mean_calibration([each for each in calibrations if each.signal == SIGNAL_VERSION])
+
+
+class ClassView(Protocol):
+    """What a caller may read of a store at one moment."""
+
+    @property
+    def keys(self) -> list[int]:
+        """The keys of the readable access classes."""
+
+    @property
+    def model_id(self) -> str | None:
+        """The model of the store's vectors; None without any."""
+
+    def only(self, key: int) -> Self:
+        """Return the view of one of its classes."""
+        ...
+
+
+V = TypeVar("V", bound=ClassView)
+
+
+class TrainableStore(ServedStoreBase, AdapterKeeping, Generic[V]):
+    """A store in a server that is `Calibratable` and `Trainable`."""
+
+    if TYPE_CHECKING:
+
+        def _in_view(self, access: AccessScope | None, timeout_s: float, read: Callable[[V], T]) -> T:
+            """Return what `read` gives for the view of a caller; None: everything."""
+
+        def _rows(self, view: V) -> AdapterRows:
+            """Return the adapters as a view shows them."""
+
+        def _texts(self, view: V) -> ClassTexts: ...
+
+        def _kept_calibrations(self, view: V, domain: str) -> Mapping[tuple[str, int], KeptCalibration]:
+            """Return the calibrations of a domain, by scorer and class."""
+
+        def _best_of(
+            self,
+            view: V,
+            query: SourceQuery,
+            source_ids: Sequence[str],
+            vector: Sequence[float] | None,
+            adapter: DomainAdapter | None,
+        ) -> SourceAnswer:
+            """Return the best chunks of some sources in a view."""
+
+        def _held_vectors(self, view: V, source_ids: Sequence[str]) -> HeldVectors: ...
+
+    def calibration_plan(
+        self,
+        domain: str,
+        source_ids: Sequence[str],
+        asked_ids: Collection[str] = (),
+        *,
+        anew: bool = False,
+        adapter_id: str | None = None,
+    ) -> CalibrationPlan:
+        """Return the classes and scorers to calibrate (`Calibratable`)."""
+
+        def read(view: V) -> CalibrationPlan:
+            scorers, kept = self._scorers(view, domain, adapter_id), self._kept_calibrations(view, domain)
+            return plan_of(self._texts(view), kept, source_ids, asked_ids, scorers, anew=anew)
+
+        return self._in_view(None, READ_S, read)
+
+    def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
+        """Return the best chunks of some sources in one class (`Calibratable`)."""
+        vector = self._asked(query) if part.scorer_id else None
+
+        def read(view: V) -> SourceAnswer:
+            name = part.scorer_id.removeprefix(view.model_id or "").removeprefix("+")
+            adapter = self._chosen(view, query.domain, name or OFF).adapter
+            return self._best_of(view.only(part.key), query, source_ids, vector, adapter)
+
+        return self._in_view(None, query.timeout_s, read)
+
+    def calibration(
+        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
+    ) -> ScopeCalibration | None:
+        """Return the calibration in force for searches of a domain (`Calibratable`)."""
+
+        def read(view: V) -> ScopeCalibration | None:
+            by_words = not by_vector or self._embedder is None
+            scorer = "" if by_words else scorer_of(self._rows(view), domain, self.options.adapter, view.keys)
+            return self._calibration(view, domain, scorer)
+
+        return self._in_view(access, READ_S, read)
+
+    def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
+        """Return the vectors of some sources with their chunks, from one snapshot.
+
+        They have the precision of the stored type, and unit length.
+
+        Args:
+            access: of the caller; None: everything.
+
+        Raises:
+            ConfigError: no embedder is configured.
+            SourceError: the server failed.
+        """
+        if self._embedder is None:
+            raise ConfigError("an adapter is learnt from vectors: configure an embedder and ingest with it")
+        return self._in_view(access, READ_S, lambda view: self._held_vectors(view, source_ids))
+
+    def search_adapted(
+        self,
+        source_ids: Sequence[str],
+        query: SourceQuery,
+        *,
+        vector: Sequence[float] | None = None,
+        adapter: VectorAdapter | None = None,
+    ) -> SourceAnswer:
+        """Return the best chunks of some sources under an adapter, kept or not; see `Trainable`."""
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
+
+        asked = self._asked(query) if vector is None else vector
+        mapped = None if adapter is None else DomainAdapter.of(adapter)
+        return self._in_view(
+            query.access, query.timeout_s, lambda view: self._best_of(view, query, source_ids, asked, mapped)
+        )
+
+    def _asked(self, query: SourceQuery) -> Sequence[float] | None:
+        return None if self._vectors is None else self._vectors.ask(query.text, READ_S)
+
+    def _calibration(self, view: V, domain: str, scorer: str) -> ScopeCalibration | None:
+        """Return the calibration of a scorer for the classes of a view."""
+        kept = self._kept_calibrations(view, domain)
+        return in_force(kept[scorer, key].calibration for key in sorted(view.keys) if (scorer, key) in kept)
+
+    def _chosen(self, view: V, domain: str, choice: str | None = None) -> ChosenAdapter:
+        """Return the adapter for a search; None: as the options say."""
+        return self._adapters.chosen(self._rows(view), domain, choice or self.options.adapter, view.keys)
+
+    def _scorers(self, view: V, domain: str, adapter_id: str | None) -> list[str]:
+        """Return the scorers to calibrate: text only, vectors, and vectors under each adapter that is or will be in
+        force.
+        """
+        model = view.model_id
+        if self._embedder is None or model is None:
+            return [""]
+        usable = (stored for stored in self._rows(view).stored(view.keys, domain) if not stored.problem)
+        wanted = (stored.adapter_id for stored in usable if stored.in_force or stored.adapter_id == adapter_id)
+        return ["", model, *(scorer_name(model, name) for name in wanted)]
+
+
+def embedding_under(
+    embedding: QueryEmbedding | None, scorer_id: str, adapter: DomainAdapter | None
+) -> QueryEmbedding | None:
+    """Return the embedding of a question as an answer reports it; None for a search by text only."""
+    return None if embedding is None or not scorer_id else embedding._replace(model=scorer_id, adapter=adapter)
+
+
+def unusable(adapter_id: str, source_id: str) -> tuple[Notice, ...]:
+    """Return the notice of an adapter that cannot be used; none for ""."""
+    detail: dict[str, Any] = {"adapter": adapter_id}
+    return (Notice(NoticeCode.ADAPTER_UNUSABLE, source_id, adapter_id, detail),) if adapter_id else ()
