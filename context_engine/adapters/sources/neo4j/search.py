@@ -207,16 +207,17 @@ class StoreSearch:
 
     def _nearest(self, condition: RowCondition, by_index: Sequence[int]) -> list[str]:
         """Return the statements for the rows of a condition that are nearest to the vector."""
-        compared = (
-            f"MATCH (n:{self._view.store}) WHERE n.embedding IS NOT NULL AND n.store_class IN $exact AND"
-            f" {self._readable(condition)}"
-            " WITH n.row AS row, max(vector.similarity.cosine(n.embedding, $vector)) AS score"
+        best = (  # the scores of the index are rounded: its vectors are quantised
+            "WITH n.row AS row, max(vector.similarity.cosine(n.embedding, $vector)) AS score"
             " RETURN row, false AS by_text ORDER BY score DESC, row LIMIT $limit"
         )
+        compared = (
+            f"MATCH (n:{self._view.store}) WHERE n.embedding IS NOT NULL AND n.store_class IN $exact AND"
+            f" {self._readable(condition)} {best}"
+        )
         searched = (
-            "UNWIND $indexes AS name CALL db.index.vector.queryNodes(name, $asked, $vector) YIELD node AS n, score"
-            f" WITH n, score WHERE {self._readable(condition)} WITH n.row AS row, max(score) AS score"
-            " RETURN row, false AS by_text ORDER BY score DESC, row LIMIT $limit"
+            "UNWIND $indexes AS name CALL db.index.vector.queryNodes(name, $asked, $vector) YIELD node AS n"
+            f" WITH n WHERE {self._readable(condition)} {best}"
         )
         return [*([searched] if by_index else []), *([compared] if len(by_index) < len(self._view.keys) else [])]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import neo4j
-from neo4j.auth_management import AuthManagers, ClientCertificate, ClientCertificateProviders
-from neo4j.exceptions import AuthError, DriverError, Neo4jError
+from neo4j.auth_management import AuthManager, ClientCertificate, ClientCertificateProviders
+from neo4j.exceptions import DriverError, Neo4jError
 
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
@@ -55,7 +55,7 @@ _MEANINGS: Final[tuple[tuple[str, type[SourceError], str, bool], ...]] = (
     (
         "Neo.ClientError.Procedure",
         SourceUnavailable,
-        f"an index is missing, or the server is older than 5.18: '{INGEST}' makes missing ones",
+        f"an index is missing, or the server knows no vector indexes: '{INGEST}' makes missing ones",
         False,
     ),
     ("Neo.ClientError.Cluster.NotALeader", SourceUnavailable, "its member accepts no writes: ask another", True),
@@ -139,7 +139,7 @@ class GraphServer:
             with (
                 failures(),
                 self._session(neo4j.READ_ACCESS) as session,
-                self._begun(session, timeout_s) as transaction,
+                session.begin_transaction(timeout=timeout_s) as transaction,
             ):
                 yield Transaction(transaction)
         finally:
@@ -155,7 +155,7 @@ class GraphServer:
         with (
             failures(),
             self._session(neo4j.WRITE_ACCESS) as session,
-            self._begun(session, _WRITE_S) as transaction,
+            session.begin_transaction(timeout=_WRITE_S) as transaction,
         ):
             yield Transaction(transaction)
             transaction.commit()
@@ -185,12 +185,22 @@ class GraphServer:
                 self._driver = _driver(self._connect)
             return self._driver.session(database=self._database, default_access_mode=access)
 
-    def _begun(self, session: neo4j.Session, timeout_s: float) -> neo4j.Transaction:
-        """Return a transaction; a key that was refused is read once more, because it may have been replaced."""
-        try:
-            return session.begin_transaction(timeout=timeout_s)
-        except AuthError:
-            return session.begin_transaction(timeout=timeout_s)
+
+class _CurrentKey(AuthManager):
+    """Gives the user and the password of a connection as they are now, so that keys rotate without a restart."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+
+    def get_auth(self) -> tuple[str, str] | None:
+        """Return user and password; None for a connection without a key."""
+        connection = self._connect()
+        key = connection.api_key
+        return None if key is None else (connection.user or "neo4j", key.get_secret_value())
+
+    def handle_security_exception(self, auth: Any, error: Neo4jError) -> bool:
+        """Let nothing be tried again."""
+        return False
 
 
 def _driver(connect: Callable[[], Connection]) -> neo4j.Driver:
@@ -208,14 +218,9 @@ def _driver(connect: Callable[[], Connection]) -> neo4j.Driver:
         raise ConfigError("adapter 'neo4j' needs a connection with base_url neo4j://HOST:PORT or bolt://HOST:PORT")
     ca, certificate = connection.ca_bundle, connection.client_certificate
     encrypted = ca is not None or parts.scheme.endswith("+s") or not is_local(parts.hostname or "")
-
-    def key() -> tuple[str, str]:
-        now = connect()
-        return now.user or "neo4j", now.api_key.get_secret_value() if now.api_key else ""
-
     return neo4j.GraphDatabase.driver(
         f"{parts.scheme.removesuffix('+s')}://{parts.netloc}",
-        auth=AuthManagers.basic(key) if connection.api_key else None,
+        auth=_CurrentKey(connect),
         encrypted=encrypted,
         trusted_certificates=neo4j.TrustCustomCAs(str(ca)) if ca else neo4j.TrustSystemCAs(),
         client_certificate=None
