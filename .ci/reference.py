@@ -17,6 +17,7 @@ import click
 
 from context_engine import errors
 from context_engine.adapters.sources.dify import DifySettings
+from context_engine.adapters.sources.neo4j import Neo4jSettings
 from context_engine.adapters.sources.opensearch import OpenSearchSettings
 from context_engine.adapters.sources.postgres import PostgresSettings
 from context_engine.apps.cli import main as command_line
@@ -93,8 +94,9 @@ def manifest_page() -> str:
     dify = _tables("Settings of a Dify source", DifySettings.model_json_schema())
     postgres = _tables("Settings of a source in PostgreSQL", PostgresSettings.model_json_schema())
     opensearch = _tables("Settings of a source in OpenSearch", OpenSearchSettings.model_json_schema())
+    neo4j = _tables("Settings of a source in Neo4j", Neo4jSettings.model_json_schema())
     domain = _tables("Domain", DomainSpec.model_json_schema())
-    return _page("Manifests", intro, *dict.fromkeys([*domain, *dify, *postgres, *opensearch]))
+    return _page("Manifests", intro, *dict.fromkeys([*domain, *dify, *postgres, *opensearch, *neo4j]))
 
 
 def access_page() -> str:

@@ -182,6 +182,11 @@ CallableReranker
 CLOSED_RULES
 __class_getitem__
 
+# The driver of Neo4j calls these, with the arguments by position.
+get_auth
+handle_security_exception
+auth
+
 # prometheus_client calls it at every read.
 collect
 

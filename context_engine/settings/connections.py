@@ -32,6 +32,7 @@ _TOKEN_KEYS: Final = ("token_url", "client_id", "client_secret")
 _SENT_TO: Final = {"api_key": ("base_url",), "client_secret": ("base_url", "token_url")}
 """Each key, and the addresses that receive it or what it is exchanged for."""
 DATABASE_SCHEME: Final = "postgresql"
+GRAPH_SCHEMES: Final = ("neo4j", "neo4j+s", "bolt", "bolt+s")
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
 """For each connection and key: the value as written, and the interpolator for its variables."""
 
@@ -59,6 +60,13 @@ def _database_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _graph_url(text: str) -> str:
+    parts = urlsplit(text)
+    if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must have scheme, host and port only: neo4j://HOST:PORT or bolt://HOST:PORT")
+    return text.rstrip("/")
+
+
 def hosts_of(url: str) -> list[tuple[str, str]]:
     """Return host and port of each server in the URL of a database; the port is 5432 if none is given.
 
@@ -76,7 +84,9 @@ def hosts_of(url: str) -> list[tuple[str, str]]:
 def _url_without_user(text: str) -> str:
     if "@" in urlsplit(text).netloc:
         raise ValueError("must not hold a user name or password: give the key as api_key")
-    return _database_url(text) if text.startswith(f"{DATABASE_SCHEME}://") else _url(text)
+    if text.startswith(f"{DATABASE_SCHEME}://"):
+        return _database_url(text)
+    return _graph_url(text) if text.startswith(tuple(f"{scheme}://" for scheme in GRAPH_SCHEMES)) else _url(text)
 
 
 def _no_flag(value: Any) -> Any:
@@ -101,7 +111,8 @@ class Connection(BaseModel):
 
     base_url: Annotated[str, AfterValidator(_url_without_user)] = Field(
         description="http or https, without user name, query or fragment; for adapter postgres "
-        "postgresql://HOST:PORT/DATABASE, several hosts separated by commas."
+        "postgresql://HOST:PORT/DATABASE, several hosts separated by commas; for adapter neo4j neo4j://HOST:PORT or "
+        "bolt://HOST:PORT, with +s after the scheme for TLS."
     )
     user: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="The user of a database, or of a server with HTTP Basic; its password is api_key."

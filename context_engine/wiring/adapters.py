@@ -36,6 +36,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 BUILT_IN: Final = (
     EntryPoint("local", "context_engine.wiring.embedded_base:open_local", SOURCES),
     EntryPoint("dify", "context_engine.adapters.sources.dify:open_dify", SOURCES),
+    EntryPoint("neo4j", "context_engine.adapters.sources.neo4j:open_neo4j", SOURCES),
     EntryPoint("opensearch", "context_engine.adapters.sources.opensearch:open_opensearch", SOURCES),
     EntryPoint("postgres", "context_engine.adapters.sources.postgres:open_postgres", SOURCES),
     EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),

@@ -23,6 +23,7 @@ OTHERWISE_TESTED = {
     "integrations.md",
     "mcp.md",
     "namespaces.md",
+    "neo4j.md",
     "observability.md",
     "pages.md",
     "pages-review.md",

@@ -113,7 +113,7 @@ class IngestCommand:
     "--repair",
     is_flag=True,
     help="With --to dify: read the chunks of every document back from Dify and repair those that differ. With --to "
-    "opensearch or postgres: write every document and its vectors again.",
+    "neo4j, opensearch or postgres: write every document and its vectors again.",
 )
 @click.option(
     "--write-ids",

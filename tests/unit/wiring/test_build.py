@@ -180,7 +180,7 @@ def test_the_first_configuration_can_be_ingested_and_searched(tmp_path: Path) ->
     assert result.settings.to_dict()["stage2_top_k"]["origin"] == "domain HANDBOOK (manifests/handbook.yaml)"
 
 
-ALL = "broken, dify, echo, local, opensearch, postgres"
+ALL = "broken, dify, echo, local, neo4j, opensearch, postgres"
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,14 @@ def test_an_adapter_that_two_packages_claim_is_refused(adapters: list[EntryPoint
     adapters.append(EntryPoint("echo", "intruder:open", SOURCES))
     with pytest.raises(ConfigError, match=r"adapter 'echo' is claimed by .*: uninstall one"):
         find_adapter(SOURCES, "echo")
-    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "opensearch", "postgres")
+    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "neo4j", "opensearch", "postgres")
 
 
 def test_no_metadata_takes_one_of_our_own_names(adapters: list[EntryPoint]) -> None:
     own = find_adapter(SOURCES, "local")
     adapters.append(EntryPoint("local", "context_engine.before.a.move:open_local", SOURCES))
     assert find_adapter(SOURCES, "local") == own
-    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "opensearch", "postgres")
+    assert installed(SOURCES) == ("broken", "dify", "echo", "local", "neo4j", "opensearch", "postgres")
 
 
 def test_an_adapter_that_cannot_be_imported_fails_its_domain_alone(folder: Put) -> None:

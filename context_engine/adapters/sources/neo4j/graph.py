@@ -1,0 +1,103 @@
+"""The nodes of a store as a graph: `NEXT_CHUNK`, `BELONGS_TO`, section numbers, titles and ids give its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TypeVar
+
+from context_engine.adapters.sources.neo4j.conditions import ScopedRows, StoreView, all_in_head
+from context_engine.adapters.sources.neo4j.search import StoreSearch
+from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index
+from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
+from context_engine.adapters.sources.stores.question import kept
+from context_engine.core.models import Chunk, Key
+from context_engine.core.query.citations import belongs_to
+from context_engine.core.query.features import spellings
+from context_engine.core.text import terms
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def _grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _headed(name: str) -> str:
+    """Return the full text query for the heads that hold all words of a name, in one of its spellings."""
+    forms = [[kept(term) for term in terms(spelling)] for spelling in spellings(name)]
+    return " ".join(f"({all_in_head(form)})" for form in forms if form)
+
+
+class StoreGraph:
+    """The rows of a source in a view (`SourceGraph`).
+
+    Args:
+        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
+    """
+
+    def __init__(self, view: StoreView, source: ScopedRows, search: Callable[[], StoreSearch]) -> None:
+        self._view, self._source, self._search = view, source, cache(search)
+
+    def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
+        """Return the rows of the chunks in the view's classes."""
+        rows = self._view.rows(
+            f"UNWIND $wanted AS pair MATCH (n:{self._view.store} {{chunk_id: pair[1]}})"
+            f" WHERE n.source = pair[0] AND n.store_class IN $keys AND {VISIBLE}"
+            " RETURN n.source, n.chunk_id, n.row, n.document",
+            wanted=[list(key) for key in keys],
+        )
+        return {(source_id, chunk_id): GraphRow(row, document) for source_id, chunk_id, row, document in rows}
+
+    def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
+        """Return the documents whose id or title has each name, of those whose heads hold its words."""
+        queries = [[name, query] for name in sorted(names) if (query := _headed(name))]
+        rows = self._view.rows(
+            "UNWIND $queries AS pair UNWIND $indexes AS name"
+            " CALL { WITH pair, name CALL db.index.fulltext.queryNodes(name, pair[1]) YIELD node AS n"
+            f" WITH n WHERE {self._source.condition.text} AND {VISIBLE}"
+            " RETURN n.document AS document, min(n.row) AS row ORDER BY document LIMIT $most }"
+            f" MATCH (c:{self._view.store} {{row: row}}) WHERE c:Chunk"
+            " RETURN pair[0], document, c.indexed_at, c.chunk_id, c.content, c.fields ORDER BY document",
+            queries=queries,
+            indexes=[text_index(self._view.store, key) for key in self._view.keys],
+            most=MOST_NAMED,
+            **self._source.condition.values,
+        )
+        return _grouped(
+            (name, document)
+            for name, document, at, chunk_id, content, fields in rows
+            if belongs_to(decode((chunk_id, content, fields), at), name)
+        )
+
+    def sections(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[tuple[int, str | None]]]:
+        """Return the row and the section number of each chunk of some documents."""
+        rows = self._view.rows(
+            f"UNWIND $documents AS row MATCH (n:Chunk)-[:BELONGS_TO]->(d:{self._view.store} {{row: row}})"
+            " RETURN d.row, n.row, n.section_number ORDER BY n.row",
+            documents=list(doc_keys),
+        )
+        return _grouped((document, (row, section)) for document, row, section in rows)
+
+    def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
+        """Return the best rows of each document for the question, by its words."""
+        best = self._search().ranked_in(self._source, doc_keys)
+        return {document: rows[:OF_A_DOCUMENT] for document, rows in best.items()}
+
+    def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
+        """Return the rows after and before each row in its document."""
+        rows = self._view.rows(
+            f"UNWIND $rows AS row MATCH (n:{self._view.store} {{row: row}})-[:NEXT_CHUNK]-(m)"
+            " RETURN row, m.row ORDER BY m.row DESC",
+            rows=[node.rid for node in nodes],
+        )
+        return _grouped((row, other) for row, other in rows)
+
+    def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
+        """Return the chunks that are in the scope, with their scores."""
+        return self._search().measured(self._source, rids)

@@ -1,0 +1,168 @@
+"""The nodes of a document: itself, its chunks and the further vectors of long texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, file_of
+from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts
+from context_engine.adapters.sources.stores.pushdown import attributes_of
+from context_engine.adapters.sources.stores.query_vectors import passages
+from context_engine.adapters.sources.stores.question import StoredTerms
+from context_engine.adapters.sources.stores.vector_form import first_numbers
+from context_engine.core.models import Chunk
+from context_engine.core.protocols import Embedder
+from context_engine.core.query.citations import citations, cited_sections
+
+Name = tuple[str, str, str]
+"""A document: its source, id and version."""
+_PROJECT: Final = "project_id"
+"""The field of metadata that names the project of a document."""
+_OF_VECTORS: Final = ("store_class", "source", "row", "born", "attributes", "from_day", "to_day")
+"""What a node with a further vector has of its chunk."""
+
+
+class StoredDocument(NamedTuple):
+    """A document of the last commit, or of the one that is being written.
+
+    Attributes:
+        first, last: numbers of its first and last node.
+        is_new: whether it is not committed yet.
+    """
+
+    content_hash: str
+    first: int
+    last: int
+    source_file: str | None
+    is_new: bool = False
+
+
+class NewDocument(NamedTuple):
+    """The nodes of a document to write.
+
+    Attributes:
+        key: of its access class.
+        record: the fields of its own node.
+        chunks: those of its chunks.
+        texts: the texts to embed for each chunk; none for one that is not searched.
+        cites: pairs of numbers: a chunk, and one of the clause of the same document that it cites.
+        fields: number, name and value of each value that filters see.
+    """
+
+    key: int
+    record: dict[str, Any]
+    chunks: list[dict[str, Any]]
+    texts: list[list[str]]
+    cites: list[tuple[int, int]]
+    fields: Mapping[int, tuple[str, str]]
+
+
+def new_document(
+    name: Name,
+    content_hash: str,
+    claimed: str,
+    moment: str,
+    rows: Sequence[ChunkRow],
+    *,
+    key: int,
+    first: int,
+    commit: int,
+) -> NewDocument:
+    """Return the nodes of a document; bare headings are not searched, unless it holds nothing else.
+
+    Args:
+        claimed: the classification that it claims, or "".
+        moment: when it was ingested, ISO 8601.
+        key: of its access class.
+        first: number of its own node; its chunks have the numbers after it.
+        commit: number of the commit that makes them visible.
+    """
+    source_id, document_id, version = name
+    common = {"store_class": key, "source": source_id, "born": commit}
+    chunks = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
+    texts = index_texts(chunks)
+    whole = all(text.bare for text in texts)
+    fields: dict[int, tuple[str, str]] = {}
+    nodes, passed = [], []
+    for number, (row, chunk, text) in enumerate(zip(rows, chunks, texts, strict=True), first + 1):
+        node = {
+            **common, "row": number, "document": first, "document_id": document_id, "section_number": chunk.section,
+            "chunk_id": row.chunk_id, "content": row.content, "fields": row.fields, "indexed_at": moment,
+        }  # fmt: skip
+        searched = whole or not text.bare
+        if searched:
+            pairs = {_number(*pair): pair for pair in attributes_of(chunk)}
+            fields |= pairs
+            node |= {
+                "attributes": sorted(pairs),
+                "section": first + 1 + text.first,
+                **_words(chunk, StoredTerms.of(text)),
+            }
+        nodes.append(node)
+        passed.append(passages(chunk) if searched else [])
+    names = sorted({name for name, value in fields.values() if not value and name})
+    record = {
+        **common, "row": first, "last": first + len(rows), "document_id": document_id, "version": version,
+        "content_hash": content_hash, "claimed": claimed, "title": chunks[0].title if chunks else None,
+        "source_file": file_of(chunks), "project": _project(chunks), "fields": names,
+    }  # fmt: skip
+    return NewDocument(key, record, nodes, passed, list(_cites(chunks, first + 1)), fields)
+
+
+def _words(chunk: Chunk, stored: StoredTerms) -> dict[str, Any]:
+    return {
+        "words": " ".join(stored.body),
+        "title_words": " ".join(sorted(stored.title)),
+        "head_words": " ".join(term for term in stored.head if term not in stored.title),
+        "defined": " ".join(defined_terms(chunk)),
+        "from_day": chunk.effective_from.toordinal() if chunk.effective_from else None,
+        "to_day": chunk.effective_to.toordinal() if chunk.effective_to else None,
+    }
+
+
+def _number(name: str, value: str) -> int:
+    """Return the number of a value of a field; equal values have the same number in every store."""
+    return int.from_bytes(hashlib.sha256(f"{name}\0{value}".encode()).digest()[:8]) >> 1
+
+
+def _project(chunks: Sequence[Chunk]) -> str | None:
+    project = chunks[0].metadata.get(_PROJECT) if chunks else None
+    return project if isinstance(project, str) and project else None
+
+
+def _cites(chunks: Sequence[Chunk], first: int) -> Iterator[tuple[int, int]]:
+    sections = [chunk.section for chunk in chunks]
+    for place, chunk in enumerate(chunks):
+        own = [cited.clause for cited in citations(chunk.content) if not cited.document and cited.clause]
+        ends = {end for clause in own for end in cited_sections(sections, clause) if end != place}
+        yield from ((first + place, first + end) for end in sorted(ends))
+
+
+def embed(documents: Sequence[NewDocument], embedder: Embedder | None) -> list[dict[str, Any]]:
+    """Add vectors of unit length to the nodes of documents, and return the nodes of the further vectors of long texts.
+
+    A vector of zeros has no direction and is left out.
+
+    Args:
+        embedder: None marks the documents, so that a later run embeds them.
+
+    Raises:
+        EmbedderError: the model failed.
+    """
+    if embedder is None:
+        for document in documents:
+            document.record["unembedded"] = any(document.texts)
+        return []
+    texts = [text for document in documents for of_chunk in document.texts for text in of_chunk]
+    vectors = iter(embedder.embed_documents(texts) if texts else ())
+    further: list[dict[str, Any]] = []
+    for document in documents:
+        for node, of_chunk in zip(document.chunks, document.texts, strict=True):
+            kept = [first_numbers(vector, len(vector)) for _, vector in zip(of_chunk, vectors, strict=False)]
+            if kept and any(kept[0]):
+                node["embedding"] = kept[0]
+            shared = {name: node.get(name) for name in _OF_VECTORS}
+            further += [{**shared, "embedding": vector} for vector in kept[1:] if any(vector)]
+    return further

@@ -1,0 +1,267 @@
+"""A search of one view of a store, restricted to sources, filters and a day."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple
+
+from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, RowCondition, ScopedRows, StoreView, lucene
+from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index, vector_index
+from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.options import SearchOptions, ranked
+from context_engine.adapters.sources.stores.question import FoundRow, StoreEvidence, StoreQuestion, code_words
+from context_engine.adapters.sources.stores.ranking import (
+    FIRST,
+    LEAST_POOL,
+    Ranking,
+    RowRanker,
+    best_chunks,
+    first_pool,
+    nearest_wanted,
+)
+from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.core.models import Chunk
+
+_MOST_POOL: Final = 16_000
+APPROXIMATE_FROM: Final = 1_000
+"""Texts of an access class from which its vector index is searched; fewer are all compared."""
+_SPARE: Final = 4
+"""Neighbours that are asked for each wanted one: the server's index knows no filter, and finds more of the nearest."""
+_MOST_NEIGHBOURS: Final = 4_000
+_MOST_CLAUSES: Final = 300
+"""Terms of a full text query; the server's limit is 1,024 clauses."""
+
+
+_ROW: Final = "c.document, c.section, c.words, c.title_words, c.head_words, c.defined"  # the fields of a `FoundRow`
+
+
+class _Found(NamedTuple):
+    """Rows to score.
+
+    Attributes:
+        rows: those that text found first.
+        by_text: how many text found.
+        near: the nearest by vector, best first.
+        cosine: of each row with vectors.
+        keys: the access class of each row.
+    """
+
+    rows: list[FoundRow]
+    by_text: int
+    near: list[int]
+    cosine: dict[int, float]
+    keys: dict[int, int]
+
+
+class StoreSearch:
+    """One question to a view.
+
+    Args:
+        question: None if it has no terms.
+        vector: of the question; None: search by text only.
+        watch: the recall of the vector indexes.
+    """
+
+    def __init__(
+        self,
+        view: StoreView,
+        question: StoreQuestion | None,
+        vector: Sequence[float] | None,
+        options: SearchOptions,
+        watch: RecallWatch,
+    ) -> None:
+        self._view, self._options, self._watch = view, options, watch
+        self._vector = None if vector is None or not any(vector) else list(map(float, vector))
+        self.ranker = RowRanker(
+            question,
+            view.collection(question),
+            options,
+            by_text=f"neo4j:{view.state.base_id}",
+            by_vector="" if vector is None else str(view.state.model_id),
+            codes=[] if question is None or vector is None else self._codes_of(question),
+        )
+        self._words = self._full_text()
+        self._best: StoreEvidence | None = None
+
+    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
+        """Return the best top_k chunks of each source."""
+        pool = first_pool(len(sources), top_k)
+        return best_chunks(sources, self._ranked, self._view.numbered, top_k=top_k, pool=pool, most=_MOST_POOL)
+
+    def _ranked(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
+        """Return the ranking of each source.
+
+        Args:
+            pool: most rows of a source that are scored.
+        """
+        return {source.source_id: self._rank(source, pool) for source in sources}
+
+    def _rank(self, source: ScopedRows, pool: int) -> Ranking:
+        limit = nearest_wanted(self._options, pool)
+        found = self._found(source.condition, pool, limit)
+        text, more = self.ranker.text_scores(found.rows), found.by_text >= pool
+        if self._vector is None:
+            return self.ranker.of_text(found.rows, text, more=more)
+        own, more = {*found.near, *ranked(text)[:limit]}, more or len(found.near) >= limit
+        rows = [row for row in found.rows if row.rid in own]
+        return self.ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
+
+    def measured(self, source: ScopedRows, rids: Collection[int]) -> dict[int, Chunk]:
+        """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
+        it finds them together.
+        """
+        chosen = (
+            f"MATCH (n:{self._view.store}:Chunk) WHERE n.row IN $rows AND n.words IS NOT NULL AND"
+            f" {self._readable(source.condition)} RETURN n.row AS row, true AS by_text"
+        )
+        found = self._scored(chosen, source.condition, rows=list(rids))
+        text = self.ranker.text_scores(found.rows)
+        if self._vector is None:
+            ranking = self.ranker.of_text(found.rows, text, more=False)
+        else:
+            best = self._evidence()
+            ranking = self.ranker.of_both(source.source_id, found.rows, text, found.cosine, best, more=False)
+        chunks = self._view.numbered(ranking.rows)
+        kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
+        return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
+
+    def ranked_in(self, source: ScopedRows, documents: Collection[int]) -> dict[int, list[int]]:
+        """Return the rows of each of some documents that hold words of the question, best first."""
+        if not self._words:
+            return {}
+        inside = RowCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
+        chosen = self._by_text(inside)
+        found = {
+            document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
+        }
+        return {document: ranked(self.ranker.text_scores(rows)) for document, rows in found.items()}
+
+    def _found(self, condition: RowCondition, pool: int, limit: int) -> _Found:
+        """Return the rows to score: the best by text and the nearest by vector, in one call.
+
+        The index of vectors knows no filter. So more neighbours are asked for while too few meet the condition, and in
+        the end every row that meets it is compared.
+        """
+        asked = _SPARE * limit
+        while True:
+            by_index = self._indexed if asked <= _MOST_NEIGHBOURS else []
+            parts = [self._by_text(condition)] if self._words else []
+            parts += [] if self._vector is None else self._nearest(condition, by_index)
+            if not parts:
+                return _Found([], 0, [], {}, {})
+            found = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=limit, asked=asked,
+                                 exact=[key for key in self._view.keys if key not in by_index],
+                                 indexes=[vector_index(self._view.store, key) for key in by_index])  # fmt: skip
+            near = found.near[:limit]
+            if len(near) >= limit or not by_index or asked >= self.ranker.collection.chunks:
+                self._measure(found, near, by_index)
+                return found._replace(near=near)
+            asked *= 4
+
+    @property
+    def _indexed(self) -> list[int]:
+        """The classes whose index of vectors is searched."""
+        classes = self._view.classes
+        return [each.key for each in classes if each.texts >= APPROXIMATE_FROM and not self._watch.is_low(each.key)]
+
+    def _measure(self, found: _Found, near: Collection[int], by_index: Sequence[int]) -> None:
+        """Watch the recall of the indexes: rows that text found, and that are near enough, are to be neighbours too."""
+        farthest = min((found.cosine[rid] for rid in near), default=1.0)
+        due = [row.rid for row in found.rows[: found.by_text] if found.cosine.get(row.rid, -1.0) > farthest]
+        for key in by_index:
+            own = {rid for rid in due if found.keys[rid] == key}
+            if own:
+                self._watch.add(key, len(own.intersection(near)) / len(own))
+
+    def _scored(self, chosen: str, condition: RowCondition, **values: Any) -> _Found:
+        """Return rows to score, with their cosines.
+
+        Args:
+            chosen: the statement that returns `row` and `by_text`; it uses the condition and `values`.
+        """
+        cosine = "null" if self._vector is None else "max(vector.similarity.cosine(n.embedding, $vector))"
+        rows = self._view.rows(
+            f"CALL {{ {chosen} }} WITH row, collect(by_text) AS parts MATCH (n:{self._view.store} {{row: row}})"
+            f" WITH row, parts, head([x IN collect(n) WHERE x:Chunk]) AS c, {cosine} AS cosine"
+            f" RETURN row, parts, cosine, c.store_class, {_ROW} ORDER BY cosine DESC, row",
+            **condition.values, **values, words=self._words, vector=self._vector,
+            text_indexes=[text_index(self._view.store, key) for key in self._view.keys],
+        )  # fmt: skip
+        # The server gives (1 + cosine) / 2.
+        cosines = {rid: 2.0 * cosine - 1.0 for rid, _, cosine, *_ in rows if cosine is not None}
+        first = [row for row in rows if True in row[1]]
+        others = [row for row in rows if True not in row[1]]
+        near = [rid for rid, parts, *_ in rows if False in parts]
+        keys = {rid: key for rid, _, _, key, *_ in rows}
+        found = [_found_row(rid, *row) for rid, _, _, _, *row in (*first, *others)]
+        return _Found(found, len(first), near, cosines, keys)
+
+    def _by_text(self, condition: RowCondition) -> str:
+        """Return the statement for the rows of a condition that are best by the full text index of each class."""
+        return (
+            "UNWIND $text_indexes AS name CALL { WITH name"
+            " CALL db.index.fulltext.queryNodes(name, $words) YIELD node AS n, score"
+            f" WITH n, score WHERE {self._readable(condition)}"
+            " RETURN n.row AS row ORDER BY score DESC, row LIMIT $pool } RETURN row, true AS by_text"
+        )
+
+    def _nearest(self, condition: RowCondition, by_index: Sequence[int]) -> list[str]:
+        """Return the statements for the rows of a condition that are nearest to the vector."""
+        best = (  # the scores of the index are rounded: its vectors are quantised
+            "WITH n.row AS row, max(vector.similarity.cosine(n.embedding, $vector)) AS score"
+            " RETURN row, false AS by_text ORDER BY score DESC, row LIMIT $limit"
+        )
+        compared = (
+            f"MATCH (n:{self._view.store}) WHERE n.embedding IS NOT NULL AND n.store_class IN $exact AND"
+            f" {self._readable(condition)} {best}"
+        )
+        searched = (
+            "UNWIND $indexes AS name CALL db.index.vector.queryNodes(name, $asked, $vector) YIELD node AS n"
+            f" WITH n WHERE {self._readable(condition)} {best}"
+        )
+        return [*([searched] if by_index else []), *([compared] if len(by_index) < len(self._view.keys) else [])]
+
+    def _readable(self, condition: RowCondition) -> str:
+        return f"{condition.text} AND n.store_class IN $keys AND {VISIBLE}"
+
+    def _full_text(self) -> str:
+        """Return the question as a full text query; the server multiplies each weight by the term's own idf."""
+        options, collection, clauses = self._options, self.ranker.collection, list[str]()
+        for look_up in self.ranker.look_ups[:_MOST_CLAUSES]:
+            idf = collection.head_idf if look_up.in_head else collection.idf
+            weight = look_up.score / idf(look_up.term)
+            if not look_up.in_head:
+                clauses.append(lucene("words", look_up.term, weight))
+                continue
+            boosted = weight * (1.0 + options.title_boost)
+            clauses += [lucene("title_words", look_up.term, boosted), lucene("head_words", look_up.term, weight)]
+        if options.definition_boost and self.ranker.question is not None:
+            names = names_in(self.ranker.question.words)[:_MOST_CLAUSES]
+            clauses += [lucene("defined", name, options.definition_boost) for name in names]
+        return " ".join(clauses)
+
+    def _codes_of(self, question: StoreQuestion) -> list[str]:
+        """Return the question's codes if it has few other words and some readable row holds all of them, else none."""
+        codes = code_words(question.own)
+        fields = ("words", *TITLES)
+        query = " ".join(f"+({' '.join(lucene(field, code) for field in fields)})" for code in codes)
+        rows = codes and self._view.rows(
+            "UNWIND $names AS name CALL db.index.fulltext.queryNodes(name, $query) YIELD node AS n"
+            f" WITH n WHERE {self._readable(TRUE)} RETURN n.row LIMIT 1",
+            names=[text_index(self._view.store, key) for key in self._view.keys], query=query,
+        )  # fmt: skip
+        return codes if rows else []
+
+    def _evidence(self) -> StoreEvidence:
+        """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
+        if self._best is None:
+            rows = self._scored(self._by_text(TRUE), TRUE, pool=FIRST).rows if self._words else []
+            self._best = self.ranker.evidence(rows)
+        return self._best
+
+
+def _found_row(rid: int, document: int, section: int, words: str, title: str, head: str, defined: str) -> FoundRow:
+    titled = frozenset(title.split())
+    return FoundRow(
+        rid, 0, document, section, words.split(), titled.union(head.split()), titled, frozenset(defined.split())
+    )

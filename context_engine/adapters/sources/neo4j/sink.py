@@ -1,0 +1,388 @@
+"""Writing: nodes of the next commit are invisible until the state names it, so that readers see whole documents."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from context_engine.adapters.sources.neo4j.nodes import NodeWriter
+from context_engine.adapters.sources.neo4j.rows import (
+    Name,
+    NewDocument,
+    StoredDocument,
+    embed,
+    new_document,
+)
+from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
+from context_engine.adapters.sources.neo4j.state import (
+    VISIBLE,
+    WORDS_VERSION,
+    Lease,
+    StoreClass,
+    class_indexes,
+    read_state,
+    store_indexes,
+)
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
+from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.sinks import CommittingSink
+from context_engine.adapters.sources.stores.term_counts import ClassCounts, TermCounts
+from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.protocols import Embedder, SinkReport
+from context_engine.errors import SourceError, SourceNotFound, StoreError, StoreVersionMismatch
+
+logger = logging.getLogger(__name__)
+_LIST_S: Final = 600.0
+
+
+class Neo4jSink(CommittingSink):
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
+
+    Opening makes the store and its indexes if they are not there, removes what a killed writer left, moves the
+    documents whose access rules have changed, and writes all documents again if they were analysed by another version.
+
+    Args:
+        server: that has the store.
+        store: its name.
+        at_once: chunks written in one transaction.
+        now: returns the time, aware.
+        embedder: embeds new documents and old ones without vectors; None leaves documents without vectors.
+        place: where the documents of each source belong.
+        repair: write every document again, and make vectors of another model anew.
+
+    Raises:
+        StoreLocked: another writer is at work.
+        StoreVersionMismatch: the store is of a later version, or its vectors of another model.
+        SourceError: the server failed.
+    """
+
+    def __init__(
+        self,
+        server: GraphServer,
+        store: str,
+        at_once: int,
+        *,
+        now: Callable[[], datetime],
+        embedder: Embedder | None,
+        place: Place,
+        repair: bool = False,
+    ) -> None:
+        self._store, self._at_once, self._now, self._embedder = store, at_once, now, embedder
+        self._place, self._repair = place, repair
+        self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
+        self._pending: list[NewDocument] = []
+        self._counts, self._touched = TermCounts(), set[int]()
+        self._broken = self._closed = False
+        self._lease = Lease(server, store, now().timestamp())
+        self._nodes = NodeWriter(self._lease, store, now)
+        self._state = self._next = self._lease.state
+        self._classes = {each.holds: each for each in self._state.classes}
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        if self._lease.unclean:
+            self._nodes.undo(self._state.generation)
+        state, embedder = self._state, self._embedder
+        model = state.model_id if embedder is None else embedder.model_id
+        if embedder is not None and state.model_id not in (None, model) and not self._repair:
+            raise other_model(state.model_id, embedder.model_id)
+        dimension = state.dimension
+        if embedder is not None and model != state.model_id:
+            dimension = len(embedder.embed_documents(["dimension"])[0])
+        self._next = replace(state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
+        self._lease.server.change_schema(
+            [
+                *store_indexes(self._store),
+                *class_indexes(
+                    self._store, [each.key for each in state.classes], dimension, anew=dimension != state.dimension
+                ),
+            ]
+        )
+        others = state.model_id not in (None, model) or state.words_version != WORDS_VERSION
+        self._write_again("true" if others else "n.unembedded" if embedder is not None else "false")
+        self._move()
+        if self._touched or self._next != self._state:
+            self.commit()
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
+            EmbedderError: the model failed: everything since the last commit is lost.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        known = self._documents(source_id).get((document_id, version))
+        if known is not None and known.content_hash == content_hash:
+            return False
+        name = (source_id, document_id, version)
+        rows = document_rows(chunks, document_id, version, lambda chunk_ids: self._taken(name, chunk_ids))
+        moment, claimed = self._now().isoformat(timespec="seconds"), claimed_by(chunks) or ""
+        with self._whole():
+            self._remove(name)
+            self._write(name, content_hash, claimed, moment, rows, _holds(self._place(source_id), claimed))
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it existed."""
+        if (document_id, version) not in self._documents(source_id):
+            return False
+        with self._whole():
+            self._remove((source_id, document_id, version))
+        return True
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
+        return {name: stored.content_hash for name, stored in self._documents(source_id).items()}
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of a document's file, or None if its chunks do not state it."""
+        stored = self._documents(source_id).get((document_id, version))
+        return None if stored is None else stored.source_file
+
+    def commit(self) -> None:
+        """Make everything written so far durable and searchable.
+
+        Raises:
+            EmbedderError: the model failed; nothing is committed.
+            StoreLocked: another process writes, because this one was silent for too long; nothing is committed.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        with self._whole():
+            self._flush()
+            counts = dict(self._counts.changes())
+            classes = [self._counted(each, counts.get(each.key)) for each in self._classes.values()]
+            # Readers of the last commit still see what died with this one; those of earlier ones begin again.
+            after = replace(self._next, generation=self._commit, cleaned=self._state.generation, classes=tuple(classes))
+            self._nodes.commit(after, list(counts.items()))
+        self._state = self._next = after
+        self._classes = {each.holds: each for each in classes}
+        self._counts, self._touched = TermCounts(), set[int]()
+        for documents in self._known.values():
+            documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
+
+    def scrub(self) -> str:
+        """Commit, and remove the field values that no chunk has any more.
+
+        Raises:
+            EmbedderError, SourceError: as `commit`.
+        """
+        self.commit()
+        self._clean()
+        self._nodes.scrub()
+        return (
+            f"freed records of store {self._store!r} may hold copies until they are reused, transaction logs and "
+            "backups until they are recycled"
+        )
+
+    def close(self) -> None:
+        """Release the store without committing; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._touched or self._broken:
+                self._nodes.undo(self._state.generation)
+            self._clean()
+            self._lease.release(self._now().timestamp())
+        except (SourceError, StoreError) as error:
+            logger.warning("Neo4j: the store was not released: %s", error)
+
+    def report(self, written: int) -> SinkReport:
+        """Return the report of a run, which names the store."""
+        return SinkReport(f"store {self._store!r} of the Neo4j server")
+
+    @property
+    def _commit(self) -> int:
+        return self._state.generation + 1
+
+    def _read(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return rows as this writer sees them: without what it has removed, with what it has flushed."""
+        values |= {"generation": self._commit}
+        with self._lease.server.reading(_LIST_S) as transaction:
+            return transaction.rows(statement, **values)
+
+    def _documents(self, source_id: str) -> dict[tuple[str, str], StoredDocument]:
+        if source_id not in self._known:
+            rows = self._read(
+                f"MATCH (n:{self._store}:Document {{source: $source}}) WHERE {VISIBLE}"
+                " RETURN n.document_id, n.version, n.content_hash, n.row, n.last, n.source_file ORDER BY n.row",
+                source=source_id,
+            )
+            self._known[source_id] = {
+                (document_id, version): StoredDocument("" if self._repair else content_hash, first, last, file)
+                for document_id, version, content_hash, first, last, file in rows
+            }
+        return self._known[source_id]
+
+    def _taken(self, name: Name, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return {chunk id: (document_id, version)} of the ids that another document of the source has."""
+        source_id, *own = name
+        rows = self._read(
+            f"MATCH (n:{self._store}:Chunk)-[:BELONGS_TO]->(d)"
+            f" WHERE n.chunk_id IN $ids AND n.source = $source AND {VISIBLE}"
+            " RETURN n.chunk_id, d.document_id, d.version",
+            ids=chunk_ids,
+            source=source_id,
+        )
+        pending = [
+            (node["chunk_id"], each.record["document_id"], each.record["version"])
+            for each in self._pending
+            if each.record["source"] == source_id
+            for node in each.chunks
+        ]
+        wanted = {*chunk_ids}
+        return {
+            chunk_id: (document_id, version)
+            for chunk_id, document_id, version in (*rows, *pending)
+            if chunk_id in wanted and [document_id, version] != own
+        }
+
+    def _remove(self, name: Name) -> None:
+        """Take a document out of the next commit."""
+        source_id, document_id, version = name
+        stored = self._known[source_id].pop((document_id, version), None)
+        if stored is None:
+            return
+        if stored.is_new:
+            self._flush()
+        for key, words, *heads in self._nodes.remove(stored.first, stored.last, self._commit):
+            self._touched.add(key)
+            if words is not None:
+                self._counts.add(key, words.split(), " ".join(heads).split(), -1)
+
+    def _write(
+        self, name: Name, content_hash: str, claimed: str, moment: str, rows: Sequence[ChunkRow], holds: AccessClass
+    ) -> None:
+        source_id, *own = name
+        key, first = self._class_of(holds).key, self._next.next_row
+        new = new_document(
+            name, content_hash, claimed, moment, rows, key=key, first=first, commit=self._commit
+        )  # fmt: skip
+        self._next = replace(
+            self._next,
+            next_row=first + 1 + len(rows),
+            sources=tuple(dict.fromkeys((*self._next.sources, source_id))),
+        )
+        for node in new.chunks:
+            if "words" in node:
+                head = f"{node['title_words']} {node['head_words']}".split()
+                self._counts.add(key, node["words"].split(), head, 1)
+        self._touched.add(key)
+        self._known[source_id][own[0], own[1]] = StoredDocument(
+            content_hash, first, new.record["last"], new.record["source_file"], is_new=True
+        )
+        self._pending.append(new)
+        if sum(len(each.chunks) for each in self._pending) >= self._at_once:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Embed and write what is pending."""
+        documents, self._pending = self._pending, []
+        if documents:
+            self._nodes.write(documents, embed(documents, self._embedder))
+
+    def _counted(self, each: StoreClass, counts: ClassCounts | None) -> StoreClass:
+        """Return a class after the commit."""
+        texts, words = (0, 0) if counts is None else (counts.number, counts.words)
+        generation = self._commit if each.key in self._touched else each.generation
+        return each._replace(generation=generation, texts=each.texts + texts, words=each.words + words)
+
+    def _clean(self) -> None:
+        """Remove what died with the last commit; searches that began before it begin again."""
+        if self._state.cleaned < self._state.generation:
+            self._state = replace(self._state, cleaned=self._state.generation)
+            self._nodes.commit(self._state, [])
+
+    def _move(self) -> None:
+        """Write documents whose access rules or classification have changed again, in their class."""
+        holds = {each.key: each.holds for each in self._classes.values()}
+        rows = self._read(
+            f"MATCH (n:{self._store}:Document) WHERE {VISIBLE} RETURN DISTINCT n.source, n.store_class, n.claimed"
+        )
+        for source_id, key, claimed in rows:
+            place = self._place(source_id)
+            if place is not None and _holds(place, claimed) != holds[key]:
+                self._write_again(
+                    "n.source = $source AND n.store_class = $key AND n.claimed = $claimed",
+                    source=source_id, key=key, claimed=claimed,
+                )  # fmt: skip
+
+    def _write_again(self, condition: str, **values: Any) -> None:
+        """Write some documents again; a source without a known place stays in its class."""
+        holds = {each.key: each.holds for each in self._classes.values()}
+        records = self._read(
+            f"MATCH (n:{self._store}:Document) WHERE {VISIBLE} AND {condition} RETURN n.row, n.source, n.document_id,"
+            " n.version, n.content_hash, n.claimed, n.store_class ORDER BY n.row",
+            **values,
+        )
+        for row, source_id, document_id, version, content_hash, claimed, key in records:
+            chunks = self._read(
+                f"MATCH (n:Chunk)-[:BELONGS_TO]->(:{self._store} {{row: $row}})"
+                " RETURN n.chunk_id, n.content, n.fields, n.indexed_at ORDER BY n.row",
+                row=row,
+            )
+            self._documents(source_id)
+            place, name = self._place(source_id), (source_id, document_id, version)
+            self._remove(name)
+            rows = [ChunkRow(chunk_id, content, text, b"") for chunk_id, content, text, _ in chunks]
+            moment = chunks[0][3] if chunks else ""
+            self._write(name, content_hash, claimed, moment, rows, _holds(place, claimed) if place else holds[key])
+
+    def _class_of(self, holds: AccessClass) -> StoreClass:
+        """Return an access class; a new one gets indexes."""
+        if holds not in self._classes:
+            key = 1 + max((each.key for each in self._classes.values()), default=0)
+            self._lease.server.change_schema(class_indexes(self._store, [key], self._next.dimension, anew=False))
+            self._classes[holds] = StoreClass(key, holds, self._commit)
+        return self._classes[holds]
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Refuse everything after a failure that may have left half a document.
+
+        Raises:
+            StoreError: an earlier change failed.
+        """
+        if self._broken:
+            raise StoreError(
+                f"everything written since the last commit is lost, because a change failed: run '{INGEST}' again"
+            )
+        self._broken = True
+        yield
+        self._broken = False
+
+
+def stored_hashes(server: GraphServer, store: str, source_id: str) -> dict[tuple[str, str], str]:
+    """Return {(document_id, version): content_hash} of a source; nothing if there is no store yet."""
+    with server.reading(_LIST_S) as transaction:
+        try:
+            state = read_state(transaction, store)
+        except SourceNotFound:
+            return {}
+        rows = transaction.rows(
+            f"MATCH (n:{store}:Document {{source: $source}}) WHERE {VISIBLE}"
+            " RETURN n.document_id, n.version, n.content_hash ORDER BY n.row",
+            source=source_id, generation=state.generation,
+        )  # fmt: skip
+    return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+
+def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
+    """Return the error for a store whose vectors another model made."""
+    return StoreVersionMismatch(
+        f"its vectors were made by {stored!r}, the configured embedder is {configured!r}: configure the former, or "
+        f"embed everything again with '{INGEST} --repair'"
+    )
+
+
+def _holds(place: SourcePlace | None, claimed: str) -> AccessClass:
+    return (place or SourcePlace()).holds(Classification(claimed) if claimed else None)

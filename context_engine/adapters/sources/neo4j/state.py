@@ -1,0 +1,219 @@
+"""The state of a store, its writer, and the indexes of its access classes.
+
+A node of a document, a chunk or a further vector is visible from the commit `born`, and until the commit `died`. The
+state is one node that names the last commit: writing it makes a commit visible at once, however many transactions
+wrote its nodes. Every access class has a label and indexes of its own, so that no statistics of the server mix texts
+with different readers.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Final, NamedTuple
+
+from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer, Transaction
+from context_engine.core.models import AccessClass, AccessScope, Classification
+from context_engine.core.text import ANALYSER_VERSION
+from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMismatch
+
+LAYOUT_VERSION: Final = 1
+LEASE_S: Final = 120.0
+"""Seconds after which a silent writer counts as ended, so that another may write."""
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
+"""The analysis that the words were made with."""
+VISIBLE: Final = "n.born <= $generation AND (n.died IS NULL OR n.died > $generation)"
+"""The condition for the nodes of a commit."""
+_ONE_STATE: Final = (
+    "CREATE CONSTRAINT context_engine_store IF NOT EXISTS FOR (s:ContextEngineStore) REQUIRE s.store IS UNIQUE"
+)
+_STATE: Final = "MATCH (s:ContextEngineStore {store: $store})"
+
+
+class StoreClass(NamedTuple):
+    """An access class with documents in the store.
+
+    Attributes:
+        generation: the last commit that changed it.
+        texts, words: how many texts it has, and terms in them.
+    """
+
+    key: int
+    holds: AccessClass
+    generation: int
+    texts: int = 0
+    words: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    """The state of a store after a commit.
+
+    Attributes:
+        generation: number of the last commit.
+        cleaned: of the nodes that died with this commit or an earlier one, some are deleted.
+        next_row: number of the next node.
+        model_id, dimension: of the vectors; None and 0 without any.
+        sources: that were ever written.
+        classes: all access classes, oldest first.
+    """
+
+    base_id: str
+    layout: int = LAYOUT_VERSION
+    generation: int = 0
+    cleaned: int = 0
+    next_row: int = 1
+    words_version: str = WORDS_VERSION
+    model_id: str | None = None
+    dimension: int = 0
+    sources: tuple[str, ...] = ()
+    classes: tuple[StoreClass, ...] = ()
+
+    def readable(self, access: AccessScope | None) -> tuple[StoreClass, ...]:
+        """Return the classes that a caller may read; None admits everything."""
+        return tuple(each for each in self.classes if access is None or access.admits(each.holds))
+
+
+def read_state(transaction: Transaction, store: str) -> StoreState:
+    """Return the state of a store.
+
+    Raises:
+        SourceNotFound: nothing was ever ingested.
+        StoreVersionMismatch: a later version of this package wrote the store.
+    """
+    for (text,) in transaction.rows(f"{_STATE} RETURN s.state", store=store):
+        return _state_of(text)
+    raise SourceNotFound(f"nothing was ingested into it: run '{INGEST}'")
+
+
+def _state_of(text: str) -> StoreState:
+    fields = json.loads(text)
+    if fields["layout"] > LAYOUT_VERSION:
+        raise StoreVersionMismatch(
+            f"its nodes are of version {fields['layout']}, this program knows version {LAYOUT_VERSION}: update the "
+            "program"
+        )
+    classes = [
+        StoreClass(key, AccessClass(rules, name and Classification(name)), *numbers)
+        for key, (rules, name), *numbers in fields["classes"]
+    ]
+    return StoreState(**{**fields, "sources": tuple(fields["sources"]), "classes": tuple(classes)})
+
+
+class Lease:
+    """The right to write to a store, which ends when its holder is silent for too long.
+
+    Args:
+        now: seconds since 1970.
+
+    Attributes:
+        state: as it was when the right was taken; the store is made if it is not there.
+        unclean: whether the last writer may have left nodes behind.
+
+    Raises:
+        StoreLocked: another process is writing.
+        StoreVersionMismatch: a later version of this package wrote the store.
+        SourceError: the server failed.
+    """
+
+    def __init__(self, server: GraphServer, store: str, now: float) -> None:
+        self.server, self._store, self._writer = server, store, secrets.token_hex(8)
+        server.change_schema([_ONE_STATE])
+        with server.writing() as transaction:
+            (row,) = transaction.rows(
+                "MERGE (s:ContextEngineStore {store: $store})"
+                " ON CREATE SET s.state = $state, s.writer = '', s.until = 0.0"
+                " SET s.locked = true WITH s RETURN s.state, s.writer, s.until",
+                store=store,
+                state=_text_of(StoreState(base_id=secrets.token_hex(8))),
+            )
+            text, writer, until = row
+            if writer and now < until:
+                raise self._taken()
+            self.state, self.unclean = _state_of(text), bool(writer)
+            transaction.rows(
+                f"{_STATE} SET s.writer = $writer, s.until = $until",
+                store=store, writer=self._writer, until=now + LEASE_S,
+            )  # fmt: skip
+
+    @contextmanager
+    def writing(self, now: float) -> Iterator[Transaction]:
+        """Yield a transaction of the writer, and renew the right.
+
+        Raises:
+            StoreLocked: another process has taken it meanwhile.
+            SourceError: the server failed.
+        """
+        with self.server.writing() as transaction:
+            # The property is read after the node is locked, so no other process takes the right before the commit.
+            own = transaction.rows(
+                f"{_STATE} SET s.locked = true WITH s WHERE s.writer = $writer SET s.until = $until RETURN true",
+                store=self._store, writer=self._writer, until=now + LEASE_S,
+            )  # fmt: skip
+            if not own:
+                raise self._taken()
+            yield transaction
+
+    def write(self, transaction: Transaction, state: StoreState) -> None:
+        """Replace the state."""
+        transaction.rows(f"{_STATE} SET s.state = $state", store=self._store, state=_text_of(state))
+
+    def release(self, now: float) -> None:
+        """Let other processes write."""
+        with self.writing(now) as transaction:
+            transaction.rows(f"{_STATE} SET s.writer = ''", store=self._store)
+
+    def _taken(self) -> StoreLocked:
+        return StoreLocked(f"store {self._store!r} is being written to by another process: wait until it has finished")
+
+
+def _text_of(state: StoreState) -> str:
+    classes = [[each.key, [each.holds.rules, each.holds.classification], *each[2:]] for each in state.classes]
+    return json.dumps({**asdict(replace(state, classes=())), "classes": classes})
+
+
+def text_index(store: str, key: int) -> str:
+    """Return the name of the full text index of an access class."""
+    return f"{store}_{key}_chunk_fulltext"
+
+
+def vector_index(store: str, key: int) -> str:
+    """Return the name of the vector index of an access class."""
+    return f"{store}_{key}_chunk_vector_index"
+
+
+def store_indexes(store: str) -> list[str]:
+    """Return the statements that make the indexes of a store."""
+    found_by = ("row", "died", "source", "chunk_id", "document_id")
+    return [
+        *(f"CREATE INDEX {store}_{name} IF NOT EXISTS FOR (n:{store}) ON (n.{name})" for name in found_by),
+        f"CREATE CONSTRAINT {store}_term IF NOT EXISTS FOR (t:{store}_term) REQUIRE (t.class, t.term) IS UNIQUE",
+        f"CREATE CONSTRAINT {store}_field IF NOT EXISTS FOR (f:{store}_field) REQUIRE f.number IS UNIQUE",
+        f"CREATE INDEX {store}_field_name IF NOT EXISTS FOR (f:{store}_field) ON (f.name)",
+    ]
+
+
+def class_indexes(store: str, keys: Sequence[int], dimension: int, *, anew: bool) -> list[str]:
+    """Return the statements that make the indexes of access classes.
+
+    Args:
+        dimension: of the vectors; 0 without any.
+        anew: whether the indexes of vectors are of another dimension.
+    """
+    statements = [f"DROP INDEX {vector_index(store, key)} IF EXISTS" for key in keys if anew]
+    for key in keys:
+        statements.append(
+            f"CREATE FULLTEXT INDEX {text_index(store, key)} IF NOT EXISTS FOR (n:{store}_{key})"
+            " ON EACH [n.words, n.title_words, n.head_words, n.defined, n.source]"
+            " OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace'}}"
+        )
+        if dimension:
+            statements.append(
+                f"CREATE VECTOR INDEX {vector_index(store, key)} IF NOT EXISTS FOR (n:{store}_{key}) ON n.embedding"
+                f" OPTIONS {{indexConfig: {{`vector.dimensions`: {dimension},"
+                " `vector.similarity_function`: 'cosine'}}"
+            )
+    return statements
