@@ -160,10 +160,11 @@ def test_the_measurements_of_the_readme_are_those_of_the_guides():
     readme = README.read_text(encoding="utf-8")
     guide = (ROOT / "docs/guides/models.md").read_text(encoding="utf-8")
     compared = (ROOT / "docs/compare.md").read_text(encoding="utf-8")
-    timed = re.compile(r"^\| (\w+)[^|]*? \| (\.\d+) \| (\.\d+) \|(?:[^|]*\|[^|]*\|)? (\d+ ms) \|$", flags=re.M)
-    shown = timed.findall(readme)
+    change = r"(−?\.\d+|)(?: \([^|]*\))?"
+    changed = r"^\| (\w+)[^|]* \| ([\d,]+) \| (?:\.\d+ \| \.\d+ \| )?" + rf"{change} ?\| {change} ?\| (\d+ ms) \|$"
+    shown = re.findall(changed, readme, flags=re.M)
     assert [name for name, *_ in shown] == ["words", "LlamaIndex", "Haystack", "LangChain", "LanceDB", "PostgreSQL"]
-    assert {*shown} <= {*timed.findall(compared)}
+    assert {*shown} <= {*re.findall(changed, compared, flags=re.M)}
     rows = re.compile(r"^\| ([\w`][^|]*?) \| (\.\d+) \| (\.\d+) \|$", flags=re.M)
     plain, adapted = re.findall(
         r"(\.\d+)[^()]*\((?:MAP@10 )?(\.\d+)\)", readme[readme.index("words and vectors find") :]
