@@ -2,6 +2,7 @@
 
 # Libraries call or read these: httpx, http.cookiejar, onnxruntime, psycopg, sentence-transformers, rich, zipfile.
 auth_flow
+requires_request_body
 extract_cookies
 max_seq_length
 itersize

@@ -149,8 +149,10 @@ def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
 
 def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if one says "no ... may" and the other "no ... must": that may also say that there is no duty."""
-    claimed, stated = ({token.written for token in tokens if token.denied} for tokens in (claim, clause.tokens))
-    if claimed and stated and ("may" in claimed) is not ("may" in stated):
+    claimed, stated = (
+        {token.written == "may" for token in tokens if token.denied} for tokens in (claim, clause.tokens)
+    )
+    if claimed and stated and claimed != stated:
         yield SentenceFinding("modal", 'one says "no ... may", the other "no ... must"')
 
 

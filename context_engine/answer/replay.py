@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
-from context_engine.answer.gathering import Gathering, Pick, gathered, in_turns, keys_of, read_gathering
+from context_engine.answer.gathering import Gathering, gathered, in_turns, keys_of, read_gathering
 from context_engine.answer.record import sentence_words
 from context_engine.answer.values import Evidence, Sentence, evidence_of
 from context_engine.answer.writing import Judge, checked
@@ -93,39 +93,54 @@ def replay_answer(
         raise InvalidRequest(f"record {record_id} is of kind {entry['kind']}, not of an answer")
     if words is None:
         raise AuditError(f"answer {record_id} cannot be composed again: {account.question_missing}")
-    search_id = str(entry["search"])
-    recorded = list(words["sentences"])
     gathering = read_gathering(entry["workflow"], words["searches"]) if "workflow" in entry else None
-    searches = [search_id] if gathering is None else [searched.search_id for searched in gathering.rounds]
+    rounds = () if gathering is None else gathering.rounds
+    searches = [searched.search_id for searched in rounds] or [str(entry["search"])]
     results = [recorded_result(ledger, name, find_record(ledger, name).entry, query) for name in searches]
+    difference: FirstDifference | None = None
+    explanation = "" if gathering is None else _changed_steps(gathering, results, decided)
+    if not explanation:
+        difference, explanation = _difference(entry, words, results, gathering, counter, mask)
+    return AnswerReplay(
+        answer_id=record_id,
+        search_id=str(entry["search"]),
+        identical=not explanation,
+        sentences=len(words["sentences"]),
+        difference=difference,
+        explanation=explanation,
+    )
+
+
+def _changed_steps(gathering: Gathering, results: Sequence[SearchResult], decided: DecidedAgain | None) -> str:
+    """Return what of a workflow would now be otherwise, for people; "" if nothing."""
+    keys = [keys_of(result, searched.cites) for result, searched in zip(results, gathering.rounds)]
+    if gathering.picks != in_turns(keys, results[0].settings.values.stage2_top_k):
+        return "the passages that its searches give in turns are others now"
+    return "" if decided is None else decided(gathering, results)
+
+
+def _difference(
+    entry: Mapping[str, Any],
+    words: Mapping[str, Any],
+    results: Sequence[SearchResult],
+    gathering: Gathering | None,
+    counter: Callable[[str], TokenCounter],
+    mask: Mask | None,
+) -> tuple[FirstDifference | None, str]:
+    """Return the first difference of the sentences, and why they differ or cannot be compared; (None, "") if equal."""
     result = results[0] if gathering is None else gathered(results, gathering.picks)
-
-    def outcome(difference: FirstDifference | None, explanation: str) -> AnswerReplay:
-        return AnswerReplay(
-            answer_id=record_id,
-            search_id=search_id,
-            identical=not explanation,
-            sentences=len(recorded),
-            difference=difference,
-            explanation=explanation,
-        )
-
-    if gathering is not None and gathering.picks != _picks_again(gathering, results):
-        return outcome(None, "the passages that its searches give in turns are others now")
-    if gathering is not None and decided is not None and (change := decided(gathering, results)):
-        return outcome(None, change)
     try:
         context = _context(entry["context"], result, counter, mask)
     except ContextEngineError as error:
-        return outcome(None, f"its context cannot be made again: {error}")
+        return None, f"its context cannot be made again: {error}"
     if content_sha256(context.text) != entry["context"]["sha256"]:
-        return outcome(None, "the context that is made again is another one; 'audit replay' of the search tells more")
+        return None, "the context that is made again is another one; 'audit replay' of the search tells more"
     if words.get("masked"):
-        return outcome(None, _MASKED)
+        return None, _MASKED
     evidence = evidence_of(result, context)
     again = [sentence_words(sentence, evidence) for sentence in _again(words, entry, result, evidence, gathering)]
-    difference = first_difference(recorded, again, "sentences")
-    return outcome(difference, "" if difference is None else "the same rules now give another sentence or verdict")
+    difference = first_difference(list(words["sentences"]), again, "sentences")
+    return difference, "" if difference is None else "the same rules now give another sentence or verdict"
 
 
 def _context(
@@ -155,9 +170,3 @@ def _again(
     if not words["sentences"]:
         return []
     return list(extracted(result, evidence, gathering).sentences)
-
-
-def _picks_again(gathering: Gathering, results: Sequence[SearchResult]) -> tuple[Pick, ...]:
-    """Return the passages that the searches of a workflow give once more."""
-    keys = [keys_of(result, searched.cites) for result, searched in zip(results, gathering.rounds)]
-    return in_turns(keys, results[0].settings.values.stage2_top_k)

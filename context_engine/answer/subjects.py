@@ -24,20 +24,26 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if clause.cells or not predicate:
         return
     before = claim[: claim.index(subject[0])] if subject else ()
-    claimed, done = content_keys(subject) or content_keys(before), content_keys(predicate)  # "it" stands for `before`
+    claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
+    done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
     rules = _rules(clause.own) if has_subject else [_divided(segment) for segment in segments(clause.own)]
     if not any(predicate_too for _, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
     acted_on = _other_party(also_done)
+    is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = clause.before | clause.context
-        acted_on = acted_on if _is_passive(predicate) else frozenset()
-    is_other = bool(named) and not claimed & (named | acted_on)
+        is_turned = _is_passive(predicate)
+        acted_on = acted_on if is_turned else frozenset()
+    if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
+        yield SentenceFinding("coverage", "the passage does not say this of its subject")
+    is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
     if is_other or is_less or _is_restricted(claim, nearest):
-        yield SentenceFinding("subject", f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+        code = "roles" if is_other and claimed & acted_on else "subject"
+        yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:

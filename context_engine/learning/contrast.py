@@ -82,6 +82,11 @@ class Maps(NamedTuple):
     query: Array
     passage: Array
 
+    def shortened(self, share: float, start: Maps | None) -> Maps:
+        """Return maps that went only a share of the way from their start; None: the identity."""
+        begun = _begun(len(self.query), start)
+        return Maps(*(begun + np.float32(share) * (np.stack(self) - begun)))
+
 
 def hard_negatives(
     questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = DEFAULTS.pool
@@ -117,11 +122,10 @@ def trained(
         seed: for the order of the pairs and the draws of hard negatives.
         first: the start of the maps, to which they are pulled back; None: the identity.
     """
-    identity = np.eye(examples.questions.shape[1], dtype=np.float32)
-    begun = np.stack([identity, identity] if first is None else first)
+    begun = _begun(examples.questions.shape[1], first)
     maps, mean, square, steps = begun, np.zeros_like(begun), np.zeros_like(begun), 0
     random = np.random.default_rng(seed)
-    step = how.rate / np.sqrt(len(identity))
+    step = how.rate / np.sqrt(begun.shape[1])
     epochs = -(-_LEAST_STEPS // -(-len(pairs) // how.batch))
     while True:
         for shown in _shuffled(pairs, epochs, how.batch, random):
@@ -133,7 +137,13 @@ def trained(
             square = _SECOND * square + (1.0 - _SECOND) * gradient * gradient
             rate = np.float32(step * np.sqrt(1.0 - _SECOND**steps) / (1.0 - _FIRST**steps))
             maps = maps - rate * mean / (np.sqrt(square) + np.float32(_TINY))
-        yield Maps(*(begun + np.float32(how.share) * (maps - begun)))
+        yield Maps(*maps).shortened(how.share, first)
+
+
+def _begun(dimension: int, start: Maps | None) -> Array:
+    """Return both maps of a start as one array, (2, dimension, dimension)."""
+    identity = np.eye(dimension, dtype=np.float32)
+    return np.stack([identity, identity] if start is None else start)
 
 
 def _shuffled(pairs: Array, epochs: int, batch: int, random: np.random.Generator) -> Iterator[Array]:

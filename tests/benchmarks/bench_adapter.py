@@ -97,6 +97,7 @@ def folds(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons) -> None:
         print(f"cosine  {name:8} {held['dense'][name]['before']:.4f} -> {held['dense'][name]['after']:.4f}")
     print(f"parts {held['parts']}, passages {held['passages']}")
     print(f"rounds of each fold {[fold.rounds for fold in trial.folds.folds]}, in the end {trial.folds.rounds}")
+    print(f"{trial.kept:.0%} of the learnt way kept")
     print(
         f"the gate: {trial.refusal or 'better beyond noise'}; CPU {time.process_time() - started:.0f} s\n", flush=True
     )

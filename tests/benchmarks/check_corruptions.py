@@ -231,11 +231,11 @@ def reads_alike(sentence: str, original: str, *, in_any_number: bool) -> bool:
 
 
 def subject_says_no_more(sentence: str, joined: str) -> bool:
-    """Return whether the subject of a blend is a pronoun, or behind its commas that of the predicate."""
+    """Return whether the subject of a blend is, behind its commas, a pronoun or that of the predicate."""
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
     subject, other = (text.partition(f" {modal_verb} ")[0] for text in (sentence, joined))
-    named = stems(_words(subject.rpartition(", ")[2]))
-    return subject.lower() in _PRONOUNS or named == stems(_words(other))
+    last = subject.rpartition(", ")[2]
+    return last.lower() in _PRONOUNS or stems(_words(last)) == stems(_words(other))
 
 
 def _words(text: str) -> list[str]:

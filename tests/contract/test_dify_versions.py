@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,8 +19,9 @@ from context_engine.core.models import SourceAnswer, SourceQuery, SourceSpec
 from context_engine.core.policy.filters import parse_filter
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FakeSegment
+from context_engine.testing.fake_dify import Fault
 
-VERSIONS = ("1.12.1", "1.13.3", "1.14.0", "1.17.0")
+VERSIONS = ("1.12.1", "1.13.3", "1.14.0", "1.14.1", "1.17.0")
 KINDS = FakeDataset(
     "Kinds",
     documents=[
@@ -66,7 +69,8 @@ def test_a_filter_finds_the_same_in_every_version(version: str) -> None:
         source.close()
         assert {chunk.metadata["kind"] for chunk in answer.chunks} == {"sop"}
         assert len(answer.chunks) == 4  # in 1.13, which returns the best of all kinds, because more are asked for
-        assert dify.requests[-1].body["retrieval_model"]["top_k"] == (100 if version == "1.13.3" else 4)
+        asked = [request.body for request in dify.requests if request.path.endswith("/retrieve")]
+        assert asked[-1]["retrieval_model"]["top_k"] == (100 if version == "1.13.3" else 4)
         ignored = [notice for notice in answer.notices if notice.code == "filter_ignored"]
         assert len(ignored) == (version == "1.13.3")
 
@@ -96,6 +100,40 @@ def test_a_deletion_is_a_real_204_since_1_14_and_good_in_both(version: str) -> N
         source.close()
         assert response.status == (204 if version >= "1.14" else 200)
         assert identity not in {one.id for one in dify.documents("Kinds")}
+
+
+def test_a_segment_without_its_document_is_known_by_the_list_of_documents() -> None:
+    """1.14.1 gives null for every field of a segment's document, but the segment's own `document_id`."""
+    told = []
+    for version in ("1.14.1", "1.14.2"):
+        with FakeDify([KINDS], version=version) as dify:
+            source = opened(dify, "Kinds", cache_ttl_s=0)
+            answers = [search(source), search(source)]
+            source.close()
+            told.append([(chunk.document_id, chunk.title, chunk.metadata) for chunk in answers[1].chunks])
+            lists = [request for request in dify.requests if "/documents?" in request.path]
+            assert len(lists) == (version == "1.14.1")  # kept for half a minute
+    assert told[0] and told[0] == told[1]
+
+
+def test_the_stand_in_names_no_document_as_1_14_1_was_recorded() -> None:
+    recorded = json.loads((Path(__file__).parent / "recordings_1_14_1" / "41-hq-semantic.json").read_text("utf-8"))
+    with FakeDify([KINDS], version=recorded["dify_version"]) as dify:
+        (ours,) = posted(dify, recorded["request"]["json"]).json()["records"]
+    (seen,) = recorded["response"]["body"]["records"]
+    assert ours["segment"]["document"] == seen["segment"]["document"] == dict.fromkeys(seen["segment"]["document"])
+    assert ours["segment"]["document_id"] and seen["segment"]["document_id"]
+
+
+def test_a_list_may_take_longer_than_the_connection_allows_a_call() -> None:
+    """Dify needs many seconds for a hundred datasets; its call may take the whole minute of the list."""
+    with FakeDify([FakeDataset("Slow")]) as dify:
+        connection = Connection(base_url=dify.base_url, api_key=dify.api_key, timeout_s=0.1)
+        workspace = Workspace(lambda: connection, SystemClock())
+        dify.inject(Fault(delay_s=0.3), endpoint="list")
+        assert [info.name for info in list_datasets(workspace, SystemClock())] == ["Slow"]
+        assert len(dify.requests) == 1
+        workspace.close()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -168,6 +206,7 @@ def test_a_version_is_what_looks_like_one(header: str, version: str | None) -> N
         ("1.9.2", "older than 1.12"),
         ("1.11.1", "with 'in'"),
         ("1.13.3", "ignores metadata filters"),
+        ("1.14.1", "to which document"),
         ("1.18.0", "newer than 1.17"),
         ("2.0.0", "newer than 1.17"),
     ],

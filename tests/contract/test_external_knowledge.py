@@ -108,6 +108,15 @@ class TestTheDouble:
         assert node_result(200, answer, dataset) == seen
         assert console_result(200, answer) == (200, recorded(console)["response"]["body"]["records"])
 
+    def test_the_node_of_1_14(self) -> None:
+        """Its passages of external knowledge have all fields of Dify's own."""
+        (seen,) = recorded("171-node-kr-external-1_14_1")["outputs"]["result"]
+        own = seen["metadata"]["doc_metadata"]
+        dataset = Dataset(own["dataset_id"], own["dataset_name"])
+        record = {"content": seen["content"], "title": seen["title"], "score": own["score"], "metadata": own}
+        answer = json.dumps({"records": [record]}).encode()
+        assert node_result(200, answer, dataset, modern=True) == [seen]
+
     @pytest.mark.parametrize(("name", "status"), [("err-1001", 401), ("err-2001", 404)])
     def test_a_refusal(self, name: str, status: int) -> None:
         message = recorded(f"125-console-external-hit-testing-{name}")["response"]["body"]["message"]

@@ -200,6 +200,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
         "content": content_for_model(chunk, search_id),
         "title": title,
         "files": None,
+        "summary": None,
         "metadata": {
             "_source": "knowledge",
             "dataset_id": own.dataset_id or dataset_uuid(chunk.source_id),
@@ -227,6 +228,7 @@ def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, 
         "content": notice.content,
         "title": notice.title,
         "files": None,
+        "summary": None,
         "metadata": {
             "_source": "knowledge",
             "dataset_id": NOTICE_DATASET,

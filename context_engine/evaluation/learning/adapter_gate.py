@@ -8,7 +8,7 @@ on known answers is real if questions recur, but does not justify a loss on new 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +36,10 @@ FEWEST_JUDGED: Final = 50
 
 USUALLY_NEEDED: Final = 1500
 """Number of judged answers from which gains were beyond noise, if any (docs/guides/models.md)."""
+
+KEPT: Final = (1.0, 0.65, 0.3)
+"""Shares of the learnt way, tried in this order until held-out questions lose nothing: on new answers a part may gain
+where the whole loses (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
 _DEPTH: Final = 40
@@ -81,6 +85,7 @@ class AdapterTrial:
         questions, pairs: number of questions and pairs learnt from.
         untaught: ids of questions that could not be used.
         seed: seed of the training.
+        kept: the share of the learnt way that all its maps went, one of `KEPT`.
     """
 
     ids: Sequence[str]
@@ -96,6 +101,7 @@ class AdapterTrial:
     pairs: int
     untaught: Sequence[str]
     seed: int
+    kept: float = 1.0
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def difference(self, measure: str, *, known: bool = False) -> Paired:
@@ -114,15 +120,21 @@ class AdapterTrial:
         """The reason not to put it in force; None if it is better beyond noise and worse nowhere beyond noise."""
         if self.adapter is None:
             return "on held-out questions the model alone is best"
-        measure = self.measures[0]
-        for known, kind in ((False, " with new answers"), (True, "")):
-            for name in dict.fromkeys((measure, "R@10")):
-                loss = self.difference(name, known=known)
-                if loss.beyond_noise and loss.mean < 0.0:
-                    return f"on held-out questions{kind} it is worse: {loss.text(name)}"
-        if not (self.gains() or self.gains(known=True)):
+        loss = self.loss
+        if loss is None and not (self.gains() or self.gains(known=True)):
+            measure = self.measures[0]
             gain = self.difference(measure, known=True)
             return f"on held-out questions it is not better beyond noise: {gain.text(measure)}"
+        return loss
+
+    @property
+    def loss(self) -> str | None:
+        """What it loses beyond noise; None: nothing."""
+        for known, kind in ((False, " with new answers"), (True, "")):
+            for name in dict.fromkeys((self.measures[0], "R@10")):
+                change = self.difference(name, known=known)
+                if change.beyond_noise and change.mean < 0.0:
+                    return f"on held-out questions{kind} it is worse: {change.text(name)}"
         return None
 
 
@@ -143,6 +155,9 @@ def learn_adapter(
 ) -> AdapterTrial:
     """Learn an adapter from judged questions, and measure it on each of them while held out.
 
+    If questions lose beyond noise, smaller shares of the learnt way are measured too, and the largest that is not
+    refused is returned; if all are refused, the adapter with the whole way.
+
     Args:
         judged, lessons: from `judged_pairs` and `lessons_of`.
         measure: a name of ir_measures; it decides, and chooses the number of rounds.
@@ -162,21 +177,36 @@ def learn_adapter(
     new = learn(parts.places, rounds=known.rounds, apart=True)
     search = Searches(asked, judged.ids, lessons, 3 * len(judged.ids), progress)
     maps = learn_all(lessons, known.rounds, seed=seed, first=first) if known.rounds else first
-    return AdapterTrial(
-        ids=judged.ids,
-        adapter=None if maps is None else DomainAdapter(model_id, *maps),
-        measures=measures,
-        before=search.scores([Fold(tuple(range(len(judged.ids))), 0, None)], measures),
-        after=search.scores(new.folds, measures),
-        known=search.scores(known.folds, measures),
-        parts=parts,
-        folds=known,
-        passages=(len(set(lessons.owners.tolist())), len({row for rows in lessons.chunks for row in rows})),
-        questions=len(judged.ids),
-        pairs=len(lessons.pairs),
-        untaught=judged.untaught,
-        seed=seed,
-    )
+    before = search.scores([Fold(tuple(range(len(judged.ids))), 0, None)], measures)
+
+    def measured(share: float) -> AdapterTrial:
+        ours, theirs = (folds.shortened(share, first, lessons, measures) for folds in (known, new))
+        return AdapterTrial(
+            ids=judged.ids,
+            adapter=None if maps is None else DomainAdapter(model_id, *maps.shortened(share, first)),
+            measures=measures,
+            before=before,
+            after=search.scores(theirs.folds, measures),
+            known=search.scores(ours.folds, measures),
+            parts=parts,
+            folds=ours,
+            passages=(len(set(lessons.owners.tolist())), len({row for rows in lessons.chunks for row in rows})),
+            questions=len(judged.ids),
+            pairs=len(lessons.pairs),
+            untaught=judged.untaught,
+            seed=seed,
+            kept=share,
+        )
+
+    return chosen(map(measured, KEPT))
+
+
+def chosen(trials: Iterator[AdapterTrial]) -> AdapterTrial:
+    """Return the first trial; if it loses something, the first that is not refused, if there is one."""
+    whole = next(trials)
+    if whole.adapter is None or whole.loss is None:
+        return whole
+    return next((trial for trial in trials if trial.refusal is None), whole)
 
 
 def check_learnable(judged: JudgedPairs, folds: int) -> None:
@@ -201,7 +231,7 @@ class Searches:
     Args:
         ids: question ids, in the order of the lessons.
         lessons: hold the vectors of the questions, so that none is embedded again.
-        total: expected number of searches.
+        total: expected number of searches; more, if more folds are given.
         progress: receives (searches done, total, question id).
     """
 
@@ -220,6 +250,7 @@ class Searches:
         """Return the measures of the questions of some folds, each searched with the maps of its fold."""
         hits: dict[str, list[GoldHit]] = {}
         model_id = self._asked.base.vector_model()
+        self._total = max(self._total, self._done + sum(len(fold.questions) for fold in folds))
         for fold in folds:
             adapter = None if fold.maps is None else DomainAdapter(model_id, *fold.maps)
             for place in fold.questions:
@@ -270,7 +301,7 @@ def evidence(trial: AdapterTrial) -> dict[str, Any]:
         "passages": dict(zip(("held", "judged"), trial.passages, strict=True)),
         "folds": [{"questions": len(fold.questions), "rounds": fold.rounds} for fold in trial.folds.folds],
         "rounds": trial.folds.rounds,
-        "training": DEFAULTS._asdict(),
+        "training": {**DEFAULTS._asdict(), "share": round(trial.kept * DEFAULTS.share, 3)},
         "seed": trial.seed,
         "made_by": __version__,
         **trial.more,

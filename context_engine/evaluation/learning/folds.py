@@ -47,6 +47,16 @@ class Folds(NamedTuple):
     rounds: int
     dense: list[Values]
 
+    def shortened(self, share: float, start: Maps | None, lessons: Lessons, measures: Sequence[str]) -> Folds:
+        """Return the folds with a share of the way that their maps went from the start, ranked by these."""
+        folds = [
+            fold if fold.maps is None else fold._replace(maps=fold.maps.shortened(share, start)) for fold in self.folds
+        ]
+        dense = [dict(values) for values in self.dense]
+        for fold in folds:
+            dense[fold.rounds] |= dense_values(lessons, fold.questions, fold.maps, measures)
+        return Folds(folds, self.rounds, [*dense])
+
 
 def learn_by_folds(
     lessons: Lessons,

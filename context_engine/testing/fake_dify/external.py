@@ -13,6 +13,16 @@ _PROBE: Final = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k":
 _ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
 _PAUSES_S: Final = (0.5, 1.0, 2.0)
 _TIMEOUT_S: Final = 5.0
+_OWN: Final[dict[str, Any]] = {"files": None, "summary": None}
+_OF_SEGMENT: Final[dict[str, Any]] = {
+    "child_chunks": [],
+    "segment_hit_count": 0,
+    "segment_id": None,
+    "segment_index_node_hash": None,
+    "segment_position": 0,
+    "segment_word_count": 0,
+}
+"""Fields of a passage that has no segment."""
 
 
 class RegistrationRefused(Exception):
@@ -81,15 +91,23 @@ def ask_external(
     return answer.status_code, answer.content
 
 
-def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -> list[dict[str, Any]]:
+def node_result(
+    status: int, body: bytes, dataset: Dataset, *, top_k: int = 4, modern: bool = False
+) -> list[dict[str, Any]]:
     """Return the `result` of a Knowledge Retrieval node; empty for any status but 200, although the node succeeds.
 
     A record whose metadata is not an object is dropped; the others are sorted by score and cut at the node's `top_k`.
+
+    Args:
+        modern: whether a passage has all fields of Dify's own, as in 1.14.
     """
     records = _records(body) if status == 200 else None
     kept = [record for record in records or () if isinstance(record.get("metadata"), dict)]
     kept.sort(key=lambda record: record.get("score") or 0.0, reverse=True)
-    return [_passage(record, place, dataset) for place, record in enumerate(kept[:top_k], start=1)]
+    passages = [_passage(record, place, dataset) for place, record in enumerate(kept[:top_k], start=1)]
+    return [
+        _OWN | passage | {"metadata": _OF_SEGMENT | passage["metadata"]} if modern else passage for passage in passages
+    ]
 
 
 def console_result(status: int, body: bytes) -> tuple[int, Any]:

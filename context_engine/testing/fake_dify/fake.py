@@ -76,6 +76,7 @@ class FakeDify:
         how = Behaviour(
             typed=release >= _TYPED_SINCE,
             modern=modern,
+            unnamed=version == "1.14.1",
             drop_filters=release == _DROPPED_IN if drop_filters is None else drop_filters,
             seed=seed,
         )

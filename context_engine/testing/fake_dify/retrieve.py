@@ -169,6 +169,7 @@ class Behaviour(NamedTuple):
         modern: lists are never null, pages have the right total, a deletion answers 204, the key is checked before the
             dataset, and a filter with the rest of the body (since 1.14).
         drop_filters: metadata filters are silently ignored (1.13.x).
+        unnamed: all fields of a segment's document are null (1.14.1).
         seed: decides the order of keyword search, and the cut among equals.
     """
 
@@ -176,6 +177,7 @@ class Behaviour(NamedTuple):
     modern: bool
     drop_filters: bool
     seed: int
+    unnamed: bool = False
 
 
 def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: WorkspaceModels) -> dict[str, Any]:
@@ -191,6 +193,9 @@ def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: Workspace
         documents = matching_documents(stored, asked.conditions, form)
     none_match = documents is not None and not documents
     records = [] if none_match else _records(stored, asked, documents, how, models)
+    if how.unnamed:
+        for record in records:
+            record["segment"]["document"] = dict.fromkeys(record["segment"]["document"])
     return {"query": {"content": asked.query}, "records": records}
 
 

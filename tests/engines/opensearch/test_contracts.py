@@ -17,6 +17,7 @@ from context_engine.testing import (
     TrainableContract,
 )
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
+from tests.engines.postgres.test_contracts import TestSourceWithAdapters as WithAdapters
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +74,11 @@ class TestSinkWithVectors(TestSink):
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store
+
+
+class TestSourceWithAdapters(WithAdapters):
+    def _spec(self, spec: Any) -> Any:
+        return spec.model_copy(update={"adapter": "opensearch", "connection": "os", "settings": self.bank.own})
 
 
 def closed_rules(source_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,8 +22,8 @@ MANIFEST = """
 version: 1
 domain: BANK
 sources:
-  - {id: policies, type: bank_sop, adapter: postgres, connection: pg, documents: [{include: "rules/*.md"}]}
-  - {id: papers, type: system_of_record, adapter: postgres, connection: pg, classification: confidential,
+  - {id: policies, type: bank_sop, adapter: ADAPTER, connection: store, documents: [{include: "rules/*.md"}]}
+  - {id: papers, type: system_of_record, adapter: ADAPTER, connection: store, classification: confidential,
      access: {roles: [board]}, documents: [{include: "board/*.md"}]}
 """
 QUESTION = f"{name(3, 'que')} when"
@@ -46,29 +47,13 @@ def said(*args: str) -> str:
     return " ".join(result.output.split())
 
 
-@pytest.fixture(scope="module")
-def bank(vector_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A configuration, ingested once, whose model puts questions elsewhere than their answers; yields its database."""
-    home = tmp_path_factory.mktemp("bank")
-    vector_server.execute(f"CREATE DATABASE {DATABASE}")
-    server = urlsplit(vector_server.dsn(DATABASE))
-    vector_server.execute(
-        f"CREATE ROLE clerk LOGIN PASSWORD '{server.password}'; GRANT CREATE ON DATABASE {DATABASE} TO clerk"
-    )
-    connection = {
-        "base_url": f"postgresql://{server.hostname}:{server.port}{server.path}",
-        "user": server.username,
-        "api_key": server.password,
-    }
-    connections = {
-        "pg": connection,
-        "jobs": connection | {"user": "clerk"},
-        "models": {"base_url": "https://models.example"},
-    }
+@contextmanager
+def ingested(home: Path, adapter: str, connections: dict[str, Any], **pipeline: Any) -> Iterator[None]:
+    """Ingest a bank whose model puts questions elsewhere than their answers, and stay in its folder."""
     files = {
-        "manifests/bank.yaml": MANIFEST,
-        "config/connections.yaml": json.dumps(connections),
-        "config/rag-pipeline.json": json.dumps(PIPELINE | {"jobs_connection": "jobs", "audit_mode": "required"}),
+        "manifests/bank.yaml": MANIFEST.replace("ADAPTER", adapter),
+        "config/connections.yaml": json.dumps({**connections, "models": {"base_url": "https://models.example"}}),
+        "config/rag-pipeline.json": json.dumps(PIPELINE | pipeline),
         "board/falcon.md": "The board alone knows project Falcon.\n",
         "q.tsv": "".join(f"q{place}\t{name(place, 'que')} when\n" for place in range(COUNT)),
         "r.tsv": "".join(f"q{place}\tSOP-{place}\t1\n" for place in range(COUNT)),
@@ -85,8 +70,28 @@ def bank(vector_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         patch.setenv("HOME", str(home))
         patch.setenv("CONTEXT_ENGINE_DATA_DIR", str(home / "data"))
         patch.chdir(home)
+        router.route(host="127.0.0.1").pass_through()
         router.post("https://models.example/v1/embeddings").mock(side_effect=embeddings)
-        ok("ingest", ".", "--domain", "BANK", "--to", "postgres", "--json")
+        ok("ingest", ".", "--domain", "BANK", "--to", adapter, "--json")
+        yield
+
+
+@pytest.fixture(scope="module")
+def bank(vector_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A bank in a database, which is yielded."""
+    vector_server.execute(f"CREATE DATABASE {DATABASE}")
+    server = urlsplit(vector_server.dsn(DATABASE))
+    vector_server.execute(
+        f"CREATE ROLE clerk LOGIN PASSWORD '{server.password}'; GRANT CREATE ON DATABASE {DATABASE} TO clerk"
+    )
+    connection = {
+        "base_url": f"postgresql://{server.hostname}:{server.port}{server.path}",
+        "user": server.username,
+        "api_key": server.password,
+    }
+    connections = {"store": connection, "jobs": connection | {"user": "clerk"}}
+    home = tmp_path_factory.mktemp("bank")
+    with ingested(home, "postgres", connections, jobs_connection="jobs", audit_mode="required"):
         yield vector_server.dsn(DATABASE)
 
 

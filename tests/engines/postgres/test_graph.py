@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -52,27 +53,31 @@ class Banks(NamedTuple):
 
     registry: Registry
     embedded: Sources
-    postgres: Sources
+    served: Sources
 
 
 @pytest.fixture(scope="module")
 def banks(plain_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Banks]:
-    folder, store = tmp_path_factory.mktemp("demo"), Store(plain_server.dsn("postgres"))
+    with filled_banks(tmp_path_factory.mktemp("demo"), Store(plain_server.dsn("postgres"))) as banks:
+        yield banks
+
+
+@contextmanager
+def filled_banks(folder: Path, store: Any) -> Iterator[Banks]:
     registry = load_setup(manifest_dir=demo.MANIFESTS, env={}, cwd=folder).registry
     specs = [spec for name in registry.names for spec in registry.domain(name).sources]
-    own = {
-        spec.id: spec.model_copy(update={"adapter": "postgres", "connection": "pg", "settings": store.own})
-        for spec in specs
-    }
+    given = store.spec()
+    placed = {name: getattr(given, name) for name in ("adapter", "connection", "settings")}
+    own = {spec.id: spec.model_copy(update=placed) for spec in specs}
     with LocalBase.open(folder / "base", create=True) as base:
         with base.writer() as writer:
             ingest(demo.BANK, specs, writer)
         with store.sink(*own.values()) as sink:
             ingest(demo.BANK, specs, sink)
         embedded = {spec.id: LocalSource(base, spec.id, spec=spec) for spec in specs}
-        postgres = {name: store.source(spec) for name, spec in own.items()}
-        yield Banks(registry, embedded, postgres)
-        for source in postgres.values():
+        served = {name: store.source(spec) for name, spec in own.items()}
+        yield Banks(registry, embedded, served)
+        for source in served.values():
             source.close()
 
 
@@ -102,7 +107,7 @@ def test_chunks_of_the_demo_bank_lead_to_what_they_do_in_an_embedded_base(banks:
             text = f"approval limit {origins[0].chunk.content[:80]}"
             for into in ids:
                 links = linked(banks.embedded[into], origins, edge, text)
-                assert linked(banks.postgres[into], origins, edge, text) == links
+                assert linked(banks.served[into], origins, edge, text) == links
                 number += len(links)
     assert number > 20, "the demo bank has edges of each kind"
 
@@ -113,7 +118,7 @@ def test_a_search_that_follows_links_replays_to_the_same_bytes(banks: Banks) -> 
         domain="ORM",
         overrides={"graph_hops": 2, "graph_edges": list(Edge), "scope_threshold": None},
     )
-    results = [searched(sources, banks.registry, request) for sources in (banks.embedded, banks.postgres)]
+    results = [searched(sources, banks.registry, request) for sources in (banks.embedded, banks.served)]
     reached = [{link.chunk_id for answer in result.raw for link in answer.links} for result in results]
     assert reached[1] and all(chunk.chunk_id for chunk in results[1].chunks)
     assert any("linked" in chunk.flags for chunk in results[1].chunks)

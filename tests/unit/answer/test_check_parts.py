@@ -187,3 +187,23 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+
+
+def test_what_is_done_by_one_is_not_done_by_what_it_is_done_to() -> None:
+    text = "Every Bank shall retain the files after the date of the report to the Authority."
+    assert codes(checked("The Authority shall retain the files after the date of the report.", text)) == {"roles"}
+    turned = "The files shall be retained by every Bank after the date of the report to the Authority."
+    assert checked(turned, text).verdict is Verdict.SUPPORTED
+
+
+def test_a_heading_is_no_predicate() -> None:
+    text = "A Captive Cell that runs an insurance business must meet the criterion."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Appropriate limits",), 1, None, None, None)}
+    sentence = "A Captive Cell that runs an insurance business must be appropriate for it."
+    assert "coverage" in {finding.code for finding in check(sentence, ["[1]"], evidence).findings}
+
+
+def test_each_modal_behind_a_no_is_told_apart() -> None:
+    text = "No check|Each file must be checked with a tool that is able to read it."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(text.replace("must", "may"), text)) == {"modal"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from context_engine.ingest.header import front_matter
 from context_engine.service import documents
 from context_engine.service.deployment import Deployment
 from context_engine.service.documents import DocumentKey, document_file, list_documents
+from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CHAIR, CLERK, small_bank
 
 OFF = {"CONTEXT_ENGINE_AUDIT_LEDGER": ""}
@@ -103,6 +105,20 @@ def test_a_file_is_the_text_below_its_origin(bank: Deployment) -> None:
 def test_a_list_says_what_a_download_gives(bank: Deployment) -> None:
     for file in list_documents(bank, CHAIR, "ORM", "sops", after=None, most=10).files:
         assert document_file(bank, CHAIR, "ORM", file.key) == file
+
+
+@pytest.mark.slow
+def test_a_download_is_recorded_and_a_list_is_not(tmp_path: Path) -> None:
+    recording = small_bank(tmp_path, documents=DOCUMENTS, settings={"audit_mode": "required"})
+    (*_, file) = list_documents(recording, CLERK, "ORM", "sops", after=None, most=10).files
+    document_file(recording, CLERK, "ORM", file.key)
+    ledger = recording.ledger.opened()
+    assert ledger is not None
+    ledger.integrate()
+    (entry,) = [json.loads(one.entry or b"") for one in ledger.entries(0, ledger.size)]
+    assert (entry["kind"], entry["domain"]) == ("fetch", "ORM")
+    recording.close()
+    close_writers()
 
 
 @pytest.mark.slow

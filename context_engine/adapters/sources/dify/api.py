@@ -125,6 +125,7 @@ _TRIED: Final = (1, 12)
 _KNOWN: Final = (1, 17)
 _FILTERS_DROPPED: Final = (1, 13)
 _IN_BROKEN: Final = (1, 11)
+_DOCUMENTS_UNNAMED: Final = ("1.14.1",)
 
 
 def stated_version(headers: Mapping[str, str]) -> str | None:
@@ -152,6 +153,11 @@ def shortcomings(version: str | None) -> tuple[str, ...]:
         defects.append(
             "it ignores metadata filters: they are applied here to the best 100 chunks of each dataset, and lower "
             "chunks are missed; later versions apply them again"
+        )
+    if version in _DOCUMENTS_UNNAMED:
+        defects.append(
+            "it does not say to which document a segment belongs: the documents of each dataset are listed besides; "
+            "1.14.2 says it again"
         )
     if release > _KNOWN:
         defects.append("it is newer than 1.17, the newest version this adapter knows")

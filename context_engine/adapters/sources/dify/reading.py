@@ -140,6 +140,41 @@ def read_records(body: Any) -> Records:
     return Records(good, len(rows) - len(good))
 
 
+def unnamed(records: Records) -> bool:
+    """Return whether Dify says of no record to which document it belongs but by id, as 1.14.1 does."""
+    documents = [record["segment"]["document"] for record in records.good]
+    return bool(documents) and all("id" in document and document["id"] is None for document in documents)
+
+
+def with_documents(records: Records, listed: Mapping[str, Mapping[str, Any]]) -> Records:
+    """Return the records with their documents; a record whose document is not listed is unreadable.
+
+    Args:
+        listed: rows of Dify's list of documents by id, where metadata is a list and each value a text.
+    """
+    good = []
+    for record in records.good:
+        segment = record["segment"]
+        row = listed.get(str(segment.get("document_id")))
+        if row is not None:
+            rows = row.get("doc_metadata") or ()
+            fields = {field["name"]: _typed(field) for field in rows if field.get("id") != "built-in"}
+            document = {"id": row["id"], "name": row.get("name"), "doc_metadata": fields or None}
+            good.append({**record, "segment": {**segment, "document": document}})
+    return Records(tuple(good), records.bad + len(records.good) - len(good))
+
+
+def _typed(field: Mapping[str, Any]) -> Any:
+    value = field.get("value")
+    if field.get("type") not in ("number", "time") or not isinstance(value, str):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return int(number) if number.is_integer() else number
+
+
 def _is_record(record: Any) -> bool:
     segment = record.get("segment") if isinstance(record, Mapping) else None
     if not isinstance(segment, Mapping):

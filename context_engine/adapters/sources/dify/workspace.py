@@ -13,7 +13,7 @@ from context_engine.adapters.sources.dify.api import DIFY, stated_version
 from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.adapters.sources.dify.fair_queue import Ticket, shared_queue
-from context_engine.adapters.sources.dify.reading import Records, read_records
+from context_engine.adapters.sources.dify.reading import Records, read_records, unnamed, with_documents
 from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Clock
@@ -45,6 +45,7 @@ class Workspace:
         self._breakers: dict[tuple[str, str], Breaker] = {}
         self._answers: AnswerCache[DatedRecords] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
+        self._listed: AnswerCache[dict[str, Any]] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
         self.version: str | None = None  # as Dify stated it last
 
@@ -143,7 +144,8 @@ class Workspace:
             SourceError: Dify gave no answer.
         """
         call, tries = HttpCall("GET", f"datasets?page={number}&limit=100"), RetryBudget(attempts)
-        return retried(lambda: self._ask(call, access, ticket), tries, ticket.left, _BACKOFF).json()
+        # Dify looks at the embedding model of each dataset, which takes long if there are many.
+        return retried(lambda: self._ask(call, access, ticket, _TIME_S), tries, ticket.left, _BACKOFF).json()
 
     def ask(self, call: HttpCall, access: Access, ticket: Ticket, *, most_s: float = 0.0) -> HttpAnswer:
         """Make one call of any kind and return the successful answer.
@@ -169,7 +171,10 @@ class Workspace:
         failure: SourceError | None = None
         try:
             answer = self._ask(call, access, ticket, dataset_id=dataset_id)
-            answered = DatedRecords(read_records(answer.json()), self._clock.now())
+            records = read_records(answer.json())
+            if unnamed(records):
+                records = with_documents(records, self._documents(dataset_id, access, ticket))
+            answered = DatedRecords(records, self._clock.now())
             return Kept(answered, len(answer.body) + 1024, not answered.records.bad, self._clock.monotonic())
         except SourceError as error:
             failure = error
@@ -178,6 +183,29 @@ class Workspace:
             queued = isinstance(failure, SourceTimeout) and ticket.waited_long
             if not queued and (failure is None or isinstance(failure, _COUNTED)):  # not a wrong key or a rate limit
                 breaker.note(self._clock.monotonic(), failed=failure is not None)
+
+    def _documents(self, dataset_id: str, access: Access, ticket: Ticket) -> dict[str, Any]:
+        """Return the rows of all documents of a dataset by id, at most half a minute old."""
+        key = (access.server, access.fingerprint, dataset_id)
+
+        def make() -> Kept[dict[str, Any]]:
+            rows = self._list_documents(dataset_id, access, ticket)
+            return Kept(rows, 2048 * (len(rows) + 1), True, self._clock.monotonic())
+
+        return self._listed.get(key, make, ttl_s=_EMPTY_TTL_S, stale_s=0.0, left=ticket.left)[0].value
+
+    def _list_documents(self, dataset_id: str, access: Access, ticket: Ticket) -> dict[str, Any]:
+        rows: dict[str, Any] = {}
+        for number in range(1, _MOST_PAGES):
+            call = HttpCall("GET", f"datasets/{dataset_id}/documents?page={number}&limit=100")
+            body = self._ask(call, access, ticket).json()
+            page = body.get("data") if isinstance(body, Mapping) else None
+            if not isinstance(page, list):
+                raise SourceProtocolError("Dify's list of documents cannot be read")
+            rows |= {row["id"]: row for row in page}
+            if len(page) < 100:
+                break
+        return rows
 
     def _ask(
         self, call: HttpCall, access: Access, ticket: Ticket, most_s: float = 0.0, dataset_id: str | None = None

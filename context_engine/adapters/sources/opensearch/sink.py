@@ -152,7 +152,7 @@ class OpenSearchSink(DocumentWriter, CommittingSink):
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
 
     def scrub(self) -> str:
-        """Commit, remove all rows that no search sees, and let the server merge its files; return where copies may stay.
+        """Commit, remove every row that no search sees, and let the server merge; return where copies may stay.
 
         Raises:
             EmbedderError, StoreLocked, SourceError: as `commit`.

@@ -6,7 +6,7 @@ added or removed. Rows are never reused: higher numbers were added since, missin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from context_engine.adapters.sources.stores.adapter_keeping import OFF, AdapterKeeping, ChosenAdapter, scorer_of
@@ -110,11 +110,6 @@ def _part(texts: ClassTexts, key: int, names: Sequence[str], asked_ids: Collecti
     extent = texts.extent(key, names)
     held_ids = texts.held_ids(key, names, asked_ids)
     return CalibrationPart(extent.own, texts.passages(key, names), held_ids, "", key, extent)
-
-
-def in_force(calibrations: Iterable[ScopeCalibration]) -> ScopeCalibration | None:
-    """Return the mean of the calibrations of some classes; None if none has the current signal version."""
-    return mean_calibration([each for each in calibrations if each.signal == SIGNAL_VERSION])
 
 
 class ClassView(Protocol):
@@ -241,9 +236,10 @@ class TrainableStore(ServedStoreBase, AdapterKeeping, Generic[V]):
         return None if self._vectors is None else self._vectors.ask(query.text, READ_S)
 
     def _calibration(self, view: V, domain: str, scorer: str) -> ScopeCalibration | None:
-        """Return the calibration of a scorer for the classes of a view."""
+        """Return the mean calibration of a scorer for the classes of a view; None without one of the current signal."""
         kept = self._kept_calibrations(view, domain)
-        return in_force(kept[scorer, key].calibration for key in sorted(view.keys) if (scorer, key) in kept)
+        each = [kept[scorer, key].calibration for key in sorted(view.keys) if (scorer, key) in kept]
+        return mean_calibration([calibration for calibration in each if calibration.signal == SIGNAL_VERSION])
 
     def _chosen(self, view: V, domain: str, choice: str | None = None) -> ChosenAdapter:
         """Return the adapter for a search; None: as the options say."""

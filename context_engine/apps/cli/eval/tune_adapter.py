@@ -228,6 +228,8 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
     print_line()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
     print_line(f"{learnt}; {_parts(trial.parts)}")
+    if trial.kept < 1.0:
+        print_line(f"{trial.kept:.0%} of what was learnt is kept: with all of it, questions with new answers lost")
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""

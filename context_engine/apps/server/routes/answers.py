@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Scope
 
+from context_engine.answer.answering import Event
 from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
 from context_engine.answer.chat import (
     ChatCompletion,
@@ -26,6 +27,7 @@ from context_engine.answer.chat import (
     models_of,
 )
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, event_json, event_name
+from context_engine.answer.writing import Stopped
 from context_engine.apps.server.problems import Problem, may_answer, problem_of
 from context_engine.apps.server.service import Service, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -47,6 +49,34 @@ _STREAM: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+class _Question(NamedTuple):
+    """The question of a request: what answers it whole, and what answers it event by event."""
+
+    asked: AnswerRequest
+    app: Caller
+    request_id: str
+
+    def answer(self, deployment: Deployment, caller: Authenticated) -> AnswerResponse:
+        """Return the answer."""
+        asked, finder = self.asked, finder_of(deployment, self.asked)
+        return answer_question(
+            deployment, asked, principal=caller.principal, caller=self.app, request_id=self.request_id, finder=finder
+        )
+
+    def events(self, deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[Event, None, None]:
+        """Return the events of the answer; `stopped` is asked while a model writes."""
+        asked, finder, key = self.asked, finder_of(deployment, self.asked), self.request_id
+        return answer_events(
+            deployment,
+            asked,
+            principal=caller.principal,
+            caller=self.app,
+            request_id=key,
+            stopped=stopped,
+            finder=finder,
+        )
+
+
 @router.post(
     "/api/v1/rag/answer",
     summary="Answer a question",
@@ -59,33 +89,13 @@ async def answer(request: Request, body: AnswerRequest) -> Response:
     With `stream` the answer comes as server-sent events: `start` with the passages, `sentence` for each checked
     sentence, `end` with the whole answer, or `error` with a problem.
     """
-    service, request_id = service_of(request), request_id_of(request)
+    service, question = service_of(request), _Question(body, _CALLER, request_id_of(request))
     turn = _turn(service, body.domain)
     if not body.stream:
-
-        def work(deployment: Deployment, caller: Authenticated) -> AnswerResponse:
-            return answer_question(
-                deployment,
-                body,
-                principal=caller.principal,
-                caller=_CALLER,
-                request_id=request_id,
-                finder=finder_of(deployment, body),
-            )
-
-        return await service.json(request, work, turn)
+        return await service.json(request, question.answer, turn)
 
     def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
-        made = answer_events(
-            deployment,
-            body,
-            principal=caller.principal,
-            caller=_CALLER,
-            request_id=request_id,
-            stopped=stopped,
-            finder=finder_of(deployment, body),
-        )
-        for number, event in enumerate(made, start=1):
+        for number, event in enumerate(question.events(deployment, caller, stopped), start=1):
             yield sse(event_name(event), number, event_json(event, demo=deployment.demo))
 
     return await streamed(service, request, events, turn, lambda problem: sse("error", 0, problem.model_dump_json()))
@@ -130,34 +140,18 @@ async def compare(request: Request, body: RAGQueryRequest) -> Response:
 )
 async def chat_completions(request: Request, body: CompletionRequest) -> Response:
     """The OpenAI chat API: `model` is a domain, or `domain:persona`; the last user message is the question."""
-    service, request_id, asked = service_of(request), request_id_of(request), chat_question(body)
-    turn = _turn(service, asked.domain)
+    service, question = service_of(request), _Question(chat_question(body), _CHAT, request_id_of(request))
+    turn = _turn(service, question.asked.domain)
     now = int(time.time())
     if not body.stream:
 
         def work(deployment: Deployment, caller: Authenticated) -> ChatCompletion:
-            given = answer_question(
-                deployment,
-                asked,
-                principal=caller.principal,
-                caller=_CHAT,
-                request_id=request_id,
-                finder=finder_of(deployment, asked),
-            )
-            return chat_completion(given, body, now)
+            return chat_completion(question.answer(deployment, caller), body, now)
 
         return await service.json(request, work, turn)
 
     def events(deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[str, None, None]:
-        made = answer_events(
-            deployment,
-            asked,
-            principal=caller.principal,
-            caller=_CHAT,
-            request_id=request_id,
-            stopped=stopped,
-            finder=finder_of(deployment, asked),
-        )
+        made = question.events(deployment, caller, stopped)
         yield from chat_chunks(made, body, now, demo=deployment.demo)
 
     return await streamed(service, request, events, turn, _chat_failure)
@@ -190,7 +184,6 @@ def _turn(service: Service, domain: str | None) -> Turn:
     return Turn(domain=domain, patience_s=min(settings.deadline_s, settings.server_max_wait_s))
 
 
-Stopped = Callable[[], bool]
 Events = Callable[[Deployment, Authenticated, Stopped], Generator[str, None, None]]
 """Makes the events of a request, each a whole block of lines; stops as soon as the callable returns True."""
 

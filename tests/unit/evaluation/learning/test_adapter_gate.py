@@ -17,6 +17,7 @@ from context_engine.evaluation.learning.adapter_gate import (
     JudgedSearch,
     Searches,
     check_learnable,
+    chosen,
     evidence,
     measures_with,
 )
@@ -199,6 +200,26 @@ def trial(known, after=None, recall=None, adapter=True):
 )
 def test_better_beyond_noise_and_nothing_lost_beyond_noise(made, said):
     assert made.refusal is None if said is None else said in (made.refusal or "")
+
+
+def test_less_of_what_was_learnt_is_tried_only_where_something_is_lost():
+    loses, gains, nothing = trial([1.0] * 20, after=[0.0] * 20), trial([1.0] * 20), trial([])
+    assert chosen(iter([loses, nothing, gains])) is gains
+    assert chosen(iter([loses, nothing])) is loses
+    tries = iter([nothing, gains])
+    assert (chosen(tries), next(tries)) == (nothing, gains)
+
+
+def test_shortened_folds_are_ranked_by_their_own_maps(held):
+    """All the way the question is turned round and its answer last; a third of the way it still points forward."""
+    found = lessons(held, {"q2": {"c": 1}})
+    turned = Maps(-np.eye(16, dtype=np.float32), np.eye(16, dtype=np.float32))
+    folds = Folds([Fold((0,), 1, turned), Fold((), 0, None)], 1, [{0: {"RR@10": 1.0}}, {0: {"RR@10": 0.25}}])
+    third = folds.shortened(0.3, None, found, ("RR@10",))
+    assert third.dense == [{0: {"RR@10": 1.0}}, {0: {"RR@10": 1.0}}]
+    assert third.folds[0].maps.query == pytest.approx(0.4 * np.eye(16), abs=1e-6)  # 1 + .3 * (-1 - 1)
+    assert third.folds[1] == folds.folds[1]
+    assert folds.shortened(1.0, None, found, ("RR@10",)).dense[1] == {0: {"RR@10": 0.25}}
 
 
 def test_the_evidence_of_a_trial():
