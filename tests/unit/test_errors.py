@@ -161,3 +161,9 @@ def test_an_error_survives_pickling() -> None:
     ):
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), copy.to_dict()) == (type(error), str(error), error.to_dict())
+
+
+def test_a_source_whose_extra_is_not_installed_says_what_to_install():
+    found = errors.source_error_from(MissingExtra("aws_region of a connection", "aws"), "notes")
+    assert str(found).endswith("Install it with: pip install 'dify-context-engine[aws]'")
+    assert found.source_id == "notes" and "debug log" not in str(found)

@@ -11,8 +11,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import confidence_text, joined, marks, ms, show, tier_text
+from context_engine.apps.cli.console import show
 from context_engine.apps.cli.search.places import Places
+from context_engine.apps.cli.words import confidence_text, joined, marks, ms, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import also_in, document_name, heading, location, snippet
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status

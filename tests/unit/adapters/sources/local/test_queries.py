@@ -9,7 +9,7 @@ import pytest
 from tantivy import Query
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.candidates import scores
+from context_engine.adapters.sources.local.candidates import scores_in
 from context_engine.adapters.sources.local.queries import MOST_TERMS, TextQuery, rows, text_query
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import Chunk, Expansion
@@ -24,7 +24,7 @@ def score(base: LocalBase) -> Score:
     def of(query: Query) -> dict[str, float]:
         with base._viewer.view() as view:
             names = dict(view.connection.execute("SELECT rid, chunk_id FROM chunks"))
-            return {names[rid]: found for rid, found in scores(view, query, list(names)).items()}
+            return {names[rid]: found for rid, found in scores_in(view, query, list(names)).items()}
 
     return of
 
@@ -132,4 +132,4 @@ def test_rows_are_found_by_number_with_score_0_however_many(
     with base._viewer.view() as view:
         first, second = (rid for (rid,) in view.connection.execute("SELECT rid FROM chunks ORDER BY rid"))
         numbers = [second, *range(second + 1, second + 1 + extra)]
-        assert scores(view, rows(numbers), [first, second]) == {second: 0.0}
+        assert scores_in(view, rows(numbers), [first, second]) == {second: 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
-from context_engine.adapters.sources.local.candidates import scores
+from context_engine.adapters.sources.local.candidates import scores_in
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.core.models import Chunk
 
@@ -21,7 +21,7 @@ def test_rows_asked_for_together_score_as_each_by_itself(folder: Path) -> None:
         assert question is not None
         with base._viewer.view() as view:
             rids = [rid for (rid,) in view.connection.execute("SELECT rid FROM chunks ORDER BY rid")]
-            single = {rid: score for one in rids for rid, score in scores(view, question.text, [one]).items()}
+            single = {rid: score for one in rids for rid, score in scores_in(view, question.text, [one]).items()}
             assert sorted(single) == rids[:3]  # the fourth text holds nothing of the question
-            assert scores(view, question.text, rids) == single
-            assert scores(view, question.text, []) == {}
+            assert scores_in(view, question.text, rids) == single
+            assert scores_in(view, question.text, []) == {}
