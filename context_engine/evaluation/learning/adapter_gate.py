@@ -151,6 +151,7 @@ def learn_adapter(
     measure: str,
     folds: int = 5,
     first: Maps | None = None,
+    whole: bool = False,
     progress: Progress | None = None,
 ) -> AdapterTrial:
     """Learn an adapter from judged questions, and measure it on each of them while held out.
@@ -162,6 +163,7 @@ def learn_adapter(
         judged, lessons: from `judged_pairs` and `lessons_of`.
         measure: a name of ir_measures; it decides, and chooses the number of rounds.
         first: maps to start from; None: the model alone.
+        whole: whether no smaller shares are tried.
         progress: receives (searches done, total, question id).
 
     Raises:
@@ -198,7 +200,7 @@ def learn_adapter(
             kept=share,
         )
 
-    return chosen(map(measured, KEPT))
+    return chosen(map(measured, KEPT[:1] if whole else KEPT))
 
 
 def chosen(trials: Iterator[AdapterTrial]) -> AdapterTrial:

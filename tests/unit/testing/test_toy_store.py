@@ -120,9 +120,8 @@ def test_it_is_calibrated_and_a_search_uses_the_threshold(bank):
     assert result.scope.value == calibrated.found[0].threshold
 
 
-@pytest.mark.slow
-def test_an_adapter_is_learnt_from_judged_questions_and_put_in_force(bank):
-    setup, data = bank
+def learnt(data, **options):
+    """Return the store, its vectors, and what `learn_adapter` gives for a question about each passage."""
     embedder = FakeEmbedder(64)
     store = ToyStore(data / "toy.pickle", embedder)
     held = store.held_vectors(["policies"])
@@ -135,13 +134,29 @@ def test_an_adapter_is_learnt_from_judged_questions_and_put_in_force(bank):
         qrels=qrels,
         known={chunk.chunk_id: identity_of("policies", chunk.chunk_id, chunk) for chunk in held.chunks},
     )
-    trial = learn_adapter(search, pairs, lessons_of(pairs.pairs, held, embedder), measure="AP@10", folds=3)
+    lessons = lessons_of(pairs.pairs, held, embedder)
+    return store, held, learn_adapter(search, pairs, lessons, measure="AP@10", folds=3, **options)
+
+
+@pytest.mark.slow
+def test_an_adapter_is_learnt_from_judged_questions_and_put_in_force(bank):
+    setup, data = bank
+    store, held, trial = learnt(data)
     assert trial.questions == len(TEXTS) and trial.passages[0] == len(TEXTS)
-    assert trial.before.keys() == trial.known.keys() == {question.id for question in questions}
+    assert trial.before.keys() == trial.known.keys() == {f"q{number}" for number in range(len(TEXTS))}
     assert trial.adapter is not None and trial.difference("AP@10", known=True).mean > 0.0
     kept = store.keep_adapter("OPS", trial.adapter, {"questions": trial.questions}, held.origin)
     use_adapter(setup, store, setup.registry.domain("OPS"), kept.adapter_id, adapter="toy")
     assert [adapter.in_force for adapter in ToyStore(data / "toy.pickle").adapters("OPS")] == [True]
+
+
+@pytest.mark.slow
+def test_smaller_shares_of_an_adapter_are_tried_unless_it_is_wanted_whole(bank, monkeypatch):
+    monkeypatch.setattr("context_engine.evaluation.learning.adapter_gate.chosen", list)
+    tried = learnt(bank[1])[2]
+    assert [trial.kept for trial in tried] == [1.0, 0.65, 0.3]
+    assert len({trial.adapter.adapter_id for trial in tried}) == 3
+    assert [trial.kept for trial in learnt(bank[1], whole=True)[2]] == [1.0]
 
 
 def judged(held: HeldVectors) -> tuple[list[EvalQuestion], dict[str, dict[str, int]]]:

@@ -173,7 +173,8 @@ def _trial(session: Session, search: JudgedSearch, taught: TaughtBase, options: 
     with progress_bar("Searching …") as progress:
         trial = learn_adapter(
             search, judged, lessons,
-            measure=measure, folds=options["folds"], first=None if own is None else own.maps, progress=progress,
+            measure=measure, folds=options["folds"], first=None if own is None else own.maps,
+            whole=options["force"], progress=progress,
         )  # fmt: skip
     return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
@@ -229,7 +230,9 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
     print_line(f"{learnt}; {_parts(trial.parts)}")
     if trial.kept < 1.0:
-        print_line(f"{trial.kept:.0%} of what was learnt is kept: with all of it, questions with new answers lost")
+        print_line(
+            f"{trial.kept:.0%} of what was learnt is kept: with all of it, questions with new answers lost; --force keeps all"
+        )
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
