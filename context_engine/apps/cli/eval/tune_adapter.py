@@ -231,7 +231,7 @@ def _print(trial: AdapterTrial, *, refusal_follows: bool) -> None:
     print_line(f"{learnt}; {_parts(trial.parts)}")
     if trial.kept < 1.0:
         print_line(
-            f"{trial.kept:.0%} of what was learnt is kept: with all of it, questions with new answers lost; --force keeps all"
+            f"{trial.kept:.0%} of what was learnt is kept: with all of it, held-out questions lost; --force keeps all"
         )
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
