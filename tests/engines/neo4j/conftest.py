@@ -13,12 +13,12 @@ from neo4j import GraphDatabase
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext
 from context_engine.adapters.sources.neo4j import open_neo4j
-from context_engine.core.models import Settings, SourceSpec
+from context_engine.core.models import Chunk, Settings, SourceQuery, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.java_libraries import missing
-from tests.neo4j_server import PASSWORD, Neo4jServer, libraries
+from tests.java_server import libraries, missing
+from tests.neo4j_server import PASSWORD, Neo4jServer
 
 
 class Store:
@@ -74,11 +74,20 @@ def server() -> Iterator[Neo4jServer]:
     if missing():
         pytest.skip(f"no Neo4j here: {missing()} is not installed")
     try:
-        libraries()
+        libraries("neo4j")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no Neo4j here: Maven could not bring it (exit code {error.returncode})")
     with Neo4jServer() as running:
+        for embedder in (None, FakeEmbedder(64)):
+            _plan(Store(running.url, embedder))
         yield running
+
+
+def _plan(store: Store) -> None:
+    """Search once with much time: a server that just started plans its first queries for seconds."""
+    with store.empty().sink() as sink:
+        sink.put("notes", "a", "", "1", [Chunk(content="The approval limit of the desk is five million.")])
+    store.source().search(SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=300.0))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.core.models import Chunk, SourceQuery
+from context_engine.core.models import Chunk, SourceAnswer, SourceQuery
 from context_engine.testing import AccessContract, SinkContract, SourceContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
 from context_engine.testing.graph_conformance import GraphStoreContract
@@ -40,6 +40,9 @@ class TestSource(OfStore, SourceContract, AccessContract):
             for name, text in TEXTS.items():
                 sink.put("notes", name, "", "1", [Chunk(content=text, title="Rules of the desk")])
         return self.bank.source()
+
+    def ask(self, source: Any, text: str | None = None, top_k: int = 10, **more: object) -> SourceAnswer:
+        return super().ask(source, text, top_k, **{"timeout_s": 60.0, **more})
 
     def open_sink(self, specs: Any, rules_of: Any) -> Any:
         return self.bank.sink(*(self._spec(spec) for spec in specs), rules_of=rules_of)

@@ -32,7 +32,7 @@ from context_engine.errors import (
 )
 from context_engine.testing import FakeEmbedder, FixedClock
 from tests.engines.neo4j.conftest import Store
-from tests.java_libraries import missing
+from tests.java_server import missing
 from tests.neo4j_server import Neo4jServer
 
 pytestmark = pytest.mark.slow
@@ -209,7 +209,7 @@ def test_a_long_chunk_is_found_by_each_of_its_vectors(vector_store: Store) -> No
     text = f"{'filler words of the rule ' * 80} zebra crossing {'more of it ' * 80}"
     with vector_store.sink() as sink:
         sink.put("notes", "long", "", "1", [Chunk(content=text)])
-    assert vector_store.ask("MATCH (p:Passage) RETURN count(p)")[0] > 0
+    assert vector_store.ask("MATCH (p:bank:Passage) RETURN count(p)")[0] > 0
     (chunk,) = vector_store.source().search(replace(QUESTION, text="zebra crossing")).chunks
     assert chunk.document_id == "long" and len(chunk.scores) == 3
 
@@ -222,9 +222,11 @@ def test_people_find_the_graph(store: Store) -> None:
     ]
     with store.sink() as sink:
         sink.put("notes", "rules", "", "1", chunks)
-    pairs = "MATCH (a:Chunk)-[r]->(b:Chunk) RETURN type(r) + ' ' + a.chunk_id + ' ' + b.chunk_id ORDER BY type(r)"
+    pairs = "MATCH (a:bank:Chunk)-[r]->(b:Chunk) RETURN type(r) + ' ' + a.chunk_id + ' ' + b.chunk_id ORDER BY type(r)"
     assert store.ask(pairs) == ["CITES c1 c2", "NEXT_CHUNK c1 c2"]
-    of_project = "MATCH (c:Chunk)-[:BELONGS_TO]->(:Document)-[:BELONGS_TO]->(p:Project {id: 'npa-7'}) RETURN c.chunk_id"
+    of_project = (
+        "MATCH (c:bank:Chunk)-[:BELONGS_TO]->(:Document)-[:BELONGS_TO]->(p:Project {id: 'npa-7'}) RETURN c.chunk_id"
+    )
     assert sorted(store.ask(of_project)) == ["c1", "c2"]
 
 

@@ -29,6 +29,7 @@ def test_documents_are_ingested_and_searched_as_the_guide_says(server: Any, tmp_
     (tmp_path / "my-documents/policies/leave.md").write_text("# Leave\n\nLeave is asked for in writing.\n", "utf-8")
     env = {key: value for key, value in os.environ.items() if not key.startswith("CONTEXT_ENGINE_")}
     env |= {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "NO_COLOR": "1"}
+    env |= {"CONTEXT_ENGINE_DEADLINE_S": "120", "CONTEXT_ENGINE_SOURCE_TIMEOUT_S": "90"}  # a new server plans for long
     commands = f"{COMMANDS}context-engine search 'How is leave asked for?' --domain DESK --json"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands], cwd=tmp_path, env=env, capture_output=True, text=True, check=False

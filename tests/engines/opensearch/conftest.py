@@ -18,7 +18,8 @@ from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Embedder, Sink, Source
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.opensearch_server import OpenSearchNode, libraries, missing
+from tests.java_server import libraries, missing
+from tests.opensearch_server import OpenSearchNode
 
 _NUMBERS = count(1)
 
@@ -65,7 +66,7 @@ def node() -> Iterator[OpenSearchNode]:
     if missing():
         pytest.skip(f"no OpenSearch here: {missing()} is not installed")
     try:
-        libraries()
+        libraries("opensearch")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no OpenSearch here: Maven could not bring it (exit code {error.returncode})")
     with OpenSearchNode() as running:

@@ -33,7 +33,8 @@ from context_engine.errors import (
     StoreVersionMismatch,
 )
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.opensearch_server import OpenSearchNode, missing
+from tests.java_server import missing
+from tests.opensearch_server import OpenSearchNode
 
 pytestmark = pytest.mark.slow
 QUESTION = SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=20.0)

@@ -11,13 +11,12 @@ from context_engine.adapters.sources.stores.index_text import defined_terms, ind
 from context_engine.adapters.sources.stores.pushdown import attributes_of
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
+from context_engine.adapters.sources.stores.sinks import Name
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.citations import citations, cited_sections
 
-Name = tuple[str, str, str]
-"""A document: its source, id and version."""
 _PROJECT: Final = "project_id"
 """The field of metadata that names the project of a document."""
 _OF_VECTORS: Final = ("store_class", "source", "row", "born", "attributes", "from_day", "to_day")

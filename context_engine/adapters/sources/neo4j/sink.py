@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from context_engine.adapters.sources.neo4j.nodes import NodeWriter
 from context_engine.adapters.sources.neo4j.rows import (
-    Name,
     NewDocument,
     StoredDocument,
     embed,
@@ -28,18 +26,19 @@ from context_engine.adapters.sources.neo4j.state import (
     store_indexes,
 )
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
-from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
-from context_engine.adapters.sources.stores.sinks import CommittingSink
+from context_engine.adapters.sources.stores.places import Place, claimed_by
+from context_engine.adapters.sources.stores.served_store import other_model
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
 from context_engine.adapters.sources.stores.term_counts import ClassCounts, TermCounts
-from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.models import AccessClass, Chunk
 from context_engine.core.protocols import Embedder, SinkReport
-from context_engine.errors import SourceError, SourceNotFound, StoreError, StoreVersionMismatch
+from context_engine.errors import SourceError, SourceNotFound, StoreError
 
 logger = logging.getLogger(__name__)
 _LIST_S: Final = 600.0
 
 
-class Neo4jSink(CommittingSink):
+class Neo4jSink(ServerSink[StoredDocument]):
     """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening makes the store and its indexes if they are not there, removes what a killed writer left, moves the
@@ -60,6 +59,8 @@ class Neo4jSink(CommittingSink):
         SourceError: the server failed.
     """
 
+    ingest = INGEST
+
     def __init__(
         self,
         server: GraphServer,
@@ -76,7 +77,7 @@ class Neo4jSink(CommittingSink):
         self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
         self._pending: list[NewDocument] = []
         self._counts, self._touched = TermCounts(), set[int]()
-        self._broken = self._closed = False
+        self._closed = False
         self._lease = Lease(server, store, now().timestamp())
         self._nodes = NodeWriter(self._lease, store, now)
         self._state = self._next = self._lease.state
@@ -93,7 +94,7 @@ class Neo4jSink(CommittingSink):
         state, embedder = self._state, self._embedder
         model = state.model_id if embedder is None else embedder.model_id
         if embedder is not None and state.model_id not in (None, model) and not self._repair:
-            raise other_model(state.model_id, embedder.model_id)
+            raise other_model(state.model_id, embedder.model_id, INGEST)
         dimension = state.dimension
         if embedder is not None and model != state.model_id:
             dimension = len(embedder.embed_documents(["dimension"])[0])
@@ -111,42 +112,6 @@ class Neo4jSink(CommittingSink):
         self._move()
         if self._touched or self._next != self._state:
             self.commit()
-
-    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
-
-        Raises:
-            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
-            EmbedderError: the model failed: everything since the last commit is lost.
-            SourceError: the server failed: everything since the last commit is lost.
-        """
-        known = self._documents(source_id).get((document_id, version))
-        if known is not None and known.content_hash == content_hash:
-            return False
-        name = (source_id, document_id, version)
-        rows = document_rows(chunks, document_id, version, lambda chunk_ids: self._taken(name, chunk_ids))
-        moment, claimed = self._now().isoformat(timespec="seconds"), claimed_by(chunks) or ""
-        with self._whole():
-            self._remove(name)
-            self._write(name, content_hash, claimed, moment, rows, _holds(self._place(source_id), claimed))
-        return True
-
-    def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Remove a document; return whether it existed."""
-        if (document_id, version) not in self._documents(source_id):
-            return False
-        with self._whole():
-            self._remove((source_id, document_id, version))
-        return True
-
-    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
-        return {name: stored.content_hash for name, stored in self._documents(source_id).items()}
-
-    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
-        """Return the path of a document's file, or None if its chunks do not state it."""
-        stored = self._documents(source_id).get((document_id, version))
-        return None if stored is None else stored.source_file
 
     def commit(self) -> None:
         """Make everything written so far durable and searchable.
@@ -199,6 +164,17 @@ class Neo4jSink(CommittingSink):
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the store."""
         return SinkReport(f"store {self._store!r} of the Neo4j server")
+
+    def _moment(self) -> str:
+        return self._now().isoformat(timespec="seconds")
+
+    def _put(self, name: Name, content_hash: str, moment: str, chunks: Sequence[Chunk]) -> None:
+        """Write a document in the place of the former one."""
+        rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
+        claimed = claimed_by(chunks) or ""
+        with self._whole():
+            self._remove(name)
+            self._write(name, content_hash, claimed, moment, rows, holds_of(self._place(name[0]), claimed))
 
     @property
     def _commit(self) -> int:
@@ -310,7 +286,7 @@ class Neo4jSink(CommittingSink):
         )
         for source_id, key, claimed in rows:
             place = self._place(source_id)
-            if place is not None and _holds(place, claimed) != holds[key]:
+            if place is not None and holds_of(place, claimed) != holds[key]:
                 self._write_again(
                     "n.source = $source AND n.store_class = $key AND n.claimed = $claimed",
                     source=source_id, key=key, claimed=claimed,
@@ -335,7 +311,7 @@ class Neo4jSink(CommittingSink):
             self._remove(name)
             rows = [ChunkRow(chunk_id, content, text, b"") for chunk_id, content, text, _ in chunks]
             moment = chunks[0][3] if chunks else ""
-            self._write(name, content_hash, claimed, moment, rows, _holds(place, claimed) if place else holds[key])
+            self._write(name, content_hash, claimed, moment, rows, holds_of(place, claimed) if place else holds[key])
 
     def _class_of(self, holds: AccessClass) -> StoreClass:
         """Return an access class; a new one gets indexes."""
@@ -344,21 +320,6 @@ class Neo4jSink(CommittingSink):
             self._lease.server.change_schema(class_indexes(self._store, [key], self._next.dimension, anew=False))
             self._classes[holds] = StoreClass(key, holds, self._commit)
         return self._classes[holds]
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Refuse everything after a failure that may have left half a document.
-
-        Raises:
-            StoreError: an earlier change failed.
-        """
-        if self._broken:
-            raise StoreError(
-                f"everything written since the last commit is lost, because a change failed: run '{INGEST}' again"
-            )
-        self._broken = True
-        yield
-        self._broken = False
 
 
 def stored_hashes(server: GraphServer, store: str, source_id: str) -> dict[tuple[str, str], str]:
@@ -374,15 +335,3 @@ def stored_hashes(server: GraphServer, store: str, source_id: str) -> dict[tuple
             source=source_id, generation=state.generation,
         )  # fmt: skip
     return {(document_id, version): content_hash for document_id, version, content_hash in rows}
-
-
-def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
-    """Return the error for a store whose vectors another model made."""
-    return StoreVersionMismatch(
-        f"its vectors were made by {stored!r}, the configured embedder is {configured!r}: configure the former, or "
-        f"embed everything again with '{INGEST} --repair'"
-    )
-
-
-def _holds(place: SourcePlace | None, claimed: str) -> AccessClass:
-    return (place or SourcePlace()).holds(Classification(claimed) if claimed else None)

@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 from context_engine.adapters.sources.neo4j.conditions import StoreView, scoped
 from context_engine.adapters.sources.neo4j.search import StoreSearch
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
-from context_engine.adapters.sources.neo4j.sink import other_model
 from context_engine.adapters.sources.neo4j.state import VISIBLE, WORDS_VERSION, read_state
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import links
@@ -209,8 +208,8 @@ class Neo4jStore(ServedStoreBase):
             StoreVersionMismatch: they are of another model.
         """
         stored = view.state.model_id
-        if vector is not None and stored is not None and self._embedder and stored != self._embedder.model_id:
-            raise other_model(stored, self._embedder.model_id)
+        if vector is not None:
+            self._check_model(stored)
         return StoreSearch(view, question, None if stored is None else vector, self.options, self.watch)
 
     def _read(self, access: AccessScope | None, timeout_s: float, read: Callable[[StoreView], T]) -> T:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -13,7 +12,6 @@ from context_engine.adapters.sources.opensearch.conditions import Query, StoreVi
 from context_engine.adapters.sources.opensearch.rows import (
     STORED,
     HeldDocument,
-    Name,
     NewRow,
     RowWriter,
     WrittenDocument,
@@ -24,10 +22,10 @@ from context_engine.adapters.sources.opensearch.rows import (
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexClass, IndexShape, StateDocument, make_index
 from context_engine.adapters.sources.stores.chunk_rows import document_rows
-from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
-from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.adapters.sources.stores.places import Place, claimed_by
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
+from context_engine.core.models import AccessClass, Chunk
 from context_engine.core.protocols import Embedder
-from context_engine.errors import StoreError
 
 OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
 _DOCUMENT: Final = ("row", "source", "document_id", "version", "content_hash", "claimed", "source_file", "indexed_at")
@@ -42,8 +40,10 @@ class ShapedStore(NamedTuple):
     at_once: int
 
 
-class DocumentWriter:
+class DocumentWriter(ServerSink[HeldDocument]):
     """Writes the documents of the next commit, for one thread; the arguments are those of `OpenSearchSink`."""
+
+    ingest = INGEST
 
     def __init__(
         self,
@@ -61,17 +61,20 @@ class DocumentWriter:
         self._taken_now: dict[tuple[str, str], tuple[str, str]] = {}
         self._rows: list[NewRow] = []
         self._touched, self._marked, self._dying, self._moved = set[str](), set[str](), set[str](), set[int]()
-        self._broken = self._closed = False
+        self._closed = False
         self._writer = RowWriter(self._calls, store.at_once)
         self._document = StateDocument(self._calls, store.prefix)
         self._state, self._unclean = self._document.take(now().timestamp())
         self._next, self._classes = self._state, {each.holds: each for each in self._state.classes}
 
+    def _moment(self) -> str:
+        return self._now().isoformat(timespec="seconds")
+
     def _put(
         self,
         name: Name,
         content_hash: str,
-        indexed_at: str,
+        moment: str,
         chunks: Sequence[Chunk],
         vectors: Sequence[Sequence[Sequence[float]]] | None = None,
     ) -> None:
@@ -81,10 +84,10 @@ class DocumentWriter:
             vectors: of each chunk, if they were made elsewhere.
         """
         rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
-        document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", indexed_at, rows, vectors)
+        document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows, vectors)
         with self._whole():
             self._remove(name)
-            self._write(document, holds_of(self._place(name[0]) or SourcePlace(), document.claimed))
+            self._write(document, holds_of(self._place(name[0]), document.claimed))
 
     def _write_again(self, classes: Sequence[IndexClass], query: Query, *, embed: bool = False) -> None:
         """Write the documents of some classes that match a query; a source without a known place stays in its class.
@@ -226,23 +229,3 @@ class DocumentWriter:
     def _names(self) -> set[str]:
         """Return the names of the store's indices on the server."""
         return {*self._calls.ask("GET", f"{self._store.prefix}-*/_alias")}
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Refuse everything after a failure that may have left half a document.
-
-        Raises:
-            StoreError: an earlier change failed.
-        """
-        if self._broken:
-            raise StoreError(
-                f"everything written since the last commit is lost, because a change failed: run '{INGEST}' again"
-            )
-        self._broken = True
-        yield
-        self._broken = False
-
-
-def holds_of(place: SourcePlace, claimed: str) -> AccessClass:
-    """Return the class of a document of a place, by what it claims."""
-    return place.holds(Classification(claimed) if claimed else None)

@@ -14,11 +14,10 @@ from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, 
 from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
+from context_engine.adapters.sources.stores.sinks import Name
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.protocols import Embedder
 
-Name = tuple[str, str, str]
-"""A document: its source, id and version."""
 STORED: Final = ("chunk_id", "content", "fields", "digest")
 _OF_TEXT: Final = frozenset(
     {*STORED, "indexed_at", "section", "body", "head", "title", "defined", "written", "length", "unembedded"}

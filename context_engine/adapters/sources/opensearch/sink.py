@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from context_engine.adapters.sources.opensearch.conditions import EVERYTHING, any_of, both
-from context_engine.adapters.sources.opensearch.documents import OF_DOCUMENTS, DocumentWriter, ShapedStore, holds_of
+from context_engine.adapters.sources.opensearch.documents import OF_DOCUMENTS, DocumentWriter, ShapedStore
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer, SearchBody
 from context_engine.adapters.sources.opensearch.state import (
     LEASE_S,
     WORDS_VERSION,
     change_learnt,
-    other_model,
     stepped,
 )
 from context_engine.adapters.sources.stores.places import Place
-from context_engine.adapters.sources.stores.sinks import CommittingSink
-from context_engine.core.models import Chunk
+from context_engine.adapters.sources.stores.served_store import other_model
+from context_engine.adapters.sources.stores.sinks import holds_of
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError
 
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 _MOST_SOURCES: Final = 10_000
 
 
-class OpenSearchSink(DocumentWriter, CommittingSink):
+class OpenSearchSink(DocumentWriter):
     """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening makes the store if it is not there, removes what a killed writer left, moves the documents whose access
@@ -71,7 +70,7 @@ class OpenSearchSink(DocumentWriter, CommittingSink):
         state, embedder = self._state, self._embedder
         model = state.model_id if embedder is None else embedder.model_id
         if embedder is not None and state.model_id not in (None, model) and not self._repair:
-            raise other_model(state.model_id, embedder.model_id)
+            raise other_model(state.model_id, embedder.model_id, INGEST)
         dimension = state.dimension
         if embedder is not None and model != state.model_id:
             dimension = len(embedder.embed_documents(["dimension"])[0])
@@ -86,37 +85,6 @@ class OpenSearchSink(DocumentWriter, CommittingSink):
                 self._write_again(state.classes, documents, embed=True)
         if self._touched or self._next != self._state:
             self.commit()
-
-    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
-
-        Raises:
-            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
-            EmbedderError: the model failed: everything since the last commit is lost.
-            SourceError: the server failed: everything since the last commit is lost.
-        """
-        known = self._documents(source_id).get((document_id, version))
-        if known is not None and known.content_hash == content_hash:
-            return False
-        self._put((source_id, document_id, version), content_hash, self._now().isoformat(timespec="seconds"), chunks)
-        return True
-
-    def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Remove a document; return whether it existed."""
-        if (document_id, version) not in self._documents(source_id):
-            return False
-        with self._whole():
-            self._remove((source_id, document_id, version))
-        return True
-
-    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
-        return {name: stored.content_hash for name, stored in self._documents(source_id).items()}
-
-    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
-        """Return the path of a document's file, or None if its chunks do not state it."""
-        stored = self._documents(source_id).get((document_id, version))
-        return None if stored is None else stored.source_file
 
     def commit(self) -> None:
         """Make everything written so far durable and searchable.

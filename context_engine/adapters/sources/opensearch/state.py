@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.opensearch.learnt import LearntDocument, version_of
-from context_engine.adapters.sources.opensearch.server import CONFLICT, INGEST, NOTHING_WRITTEN, Calls
+from context_engine.adapters.sources.opensearch.server import CONFLICT, NOTHING_WRITTEN, Calls
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, SourceUnavailable, StoreLocked, StoreVersionMismatch
@@ -303,11 +303,3 @@ def make_index(calls: Calls, index: str, shape: IndexShape, dimension: int) -> N
 def rows_of(index: str) -> str:
     """Return the alias by which the rows of an index are written: a server makes no index for an alias that is gone."""
     return f"{index}-rows"
-
-
-def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
-    """Return the error for a store whose vectors another model made."""
-    return StoreVersionMismatch(
-        f"its vectors were made by {stored!r}, the configured embedder is {configured!r}: configure the former, or "
-        f"embed everything again with '{INGEST} --repair'"
-    )

@@ -23,7 +23,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
 from context_engine.adapters.sources.opensearch.graph import IndexGraph, SourceWords
 from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
-from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt, other_model
+from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt
 from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.links import links
@@ -312,8 +312,7 @@ class OpenSearchStore(TrainableStore[StoreView]):
         """
         if vector is None or view.model_id is None:
             return IndexSearch(view, question, None, self.options, self.watch), ""
-        if self._embedder is not None and view.model_id != self._embedder.model_id:
-            raise other_model(view.model_id, self._embedder.model_id)
+        self._check_model(view.model_id)
         adapter, not_usable = self._chosen(view, domain)
         return IndexSearch(view, question, vector, self.options, self.watch, adapter), not_usable
 

@@ -18,7 +18,6 @@ from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import SnapshotView, StoreSearch, scoped, where
-from context_engine.adapters.sources.postgres.vectors import other_model
 from context_engine.adapters.sources.stores.adapter_keeping import AdapterReader
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.chunk_rows import decode
@@ -170,8 +169,7 @@ class PostgresStore(TrainableStore[SnapshotView]):
         stored = view.state.model_id
         if vector is None or stored is None:
             return StoreSearch(view, question, None, self.options, self.watch), ""
-        if self._embedder is not None and stored != self._embedder.model_id:
-            raise other_model(stored, self._embedder.model_id)
+        self._check_model(stored)
         adapter, not_usable = self._chosen(view, domain)
         return StoreSearch(view, question, vector, self.options, self.watch, adapter), not_usable
 

@@ -14,9 +14,10 @@ from context_engine.adapters.sources.postgres.connection import INGEST, Session,
 from context_engine.adapters.sources.postgres.schema import add_partition, read_state
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.query_vectors import passages
+from context_engine.adapters.sources.stores.served_store import other_model
 from context_engine.adapters.sources.stores.vector_form import other_vectors
 from context_engine.core.protocols import Embedder
-from context_engine.errors import ConfigError, StoreVersionMismatch
+from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +76,7 @@ class VectorWriter:
         if embedder is None or state.model_id is None or (state.model_id == embedder.model_id and not anew):
             return
         if not anew:
-            raise other_model(state.model_id, embedder.model_id)
+            raise other_model(state.model_id, embedder.model_id, INGEST)
         session.execute(
             "DROP TABLE IF EXISTS vectors; UPDATE state SET model_id = NULL, dimension = NULL, vector_type = NULL"
         )
@@ -191,14 +192,6 @@ def index_vectors(session: Session) -> None:
         table = f"vectors_{key}"
         names = (f"{table}_hnsw", table, f"{kind}_cosine_ops")
         session.execute(create.format(*map(sql.Identifier, names)))
-
-
-def other_model(stored: str | None, configured: str) -> StoreVersionMismatch:
-    """Return the error for a store whose vectors another model made."""
-    return StoreVersionMismatch(
-        f"its vectors were made by {stored!r}, the configured embedder is {configured!r}: configure the former, or "
-        f"embed everything again with '{INGEST} --repair'"
-    )
 
 
 def vector_type(session: Session) -> str:

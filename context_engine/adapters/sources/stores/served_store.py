@@ -16,7 +16,7 @@ from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import Notice, NoticeCode, ScoreKind, SourceSpec
 from context_engine.core.protocols import Clock, Embedder
-from context_engine.errors import ConfigError, RepartitionRequired
+from context_engine.errors import ConfigError, RepartitionRequired, StoreVersionMismatch
 from context_engine.settings.messages import config_error
 
 EMBEDDING_SHARE: Final = 0.8
@@ -51,6 +51,18 @@ def embedder_of(context: SourceContext) -> Embedder | None:
     return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
 
 
+def other_model(stored: str | None, configured: str, ingest: str) -> StoreVersionMismatch:
+    """Return the error for a store whose vectors another model made.
+
+    Args:
+        ingest: the command that writes the store.
+    """
+    return StoreVersionMismatch(
+        f"its vectors were made by {stored!r}, the configured embedder is {configured!r}: configure the former, or "
+        f"embed everything again with '{ingest} --repair'"
+    )
+
+
 class ServedStoreBase:
     """The part of a store that does not depend on its server. Safe for many threads.
 
@@ -77,6 +89,15 @@ class ServedStoreBase:
         """Load the embedding model if it was not used before."""
         if self._vectors is not None:
             self._vectors.prepare(query_text, seconds)
+
+    def _check_model(self, stored: str | None) -> None:
+        """Check that the model of the stored vectors, if there are any, is the configured one, if one is.
+
+        Raises:
+            StoreVersionMismatch: it is another one.
+        """
+        if self._embedder is not None and stored not in (None, self._embedder.model_id):
+            raise other_model(stored, self._embedder.model_id, self.ingest)
 
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""

@@ -1,13 +1,19 @@
-"""What sinks of every store share, and the sink of a dry run."""
+"""What sinks of stores share, and the sink of a dry run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Generic, Protocol, Self, TypeVar
 
-from context_engine.core.models import Chunk
+from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.errors import StoreError
+
+Name = tuple[str, str, str]
+"""Of a document: source, document id and version."""
 
 
 class CommittingSink(ABC):
@@ -32,6 +38,94 @@ class CommittingSink(ABC):
                 self.commit()
         finally:
             self.close()
+
+
+class KnownDocument(Protocol):
+    """A document of the last commit, or of the one that is being written."""
+
+    @property
+    def content_hash(self) -> str: ...
+
+    @property
+    def source_file(self) -> str | None: ...
+
+
+D = TypeVar("D", bound=KnownDocument)
+
+
+class ServerSink(CommittingSink, Generic[D]):
+    """A sink over a server without transactions of any size: its documents are unseen until a commit names them."""
+
+    ingest: str
+    """The command that fills the store, for errors."""
+    _broken = False
+
+    @abstractmethod
+    def _documents(self, source_id: str) -> dict[tuple[str, str], D]:
+        """Return {(document_id, version): document} of a source, including uncommitted changes."""
+
+    @abstractmethod
+    def _put(self, name: Name, content_hash: str, moment: str, chunks: Sequence[Chunk]) -> None:
+        """Write a document in the place of the former one; `moment` is the time in ISO 8601."""
+
+    @abstractmethod
+    def _remove(self, name: Name) -> None:
+        """Take a document out of the next commit."""
+
+    @abstractmethod
+    def _moment(self) -> str:
+        """Return the time in ISO 8601, to the second."""
+
+    def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
+        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
+
+        Raises:
+            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
+            EmbedderError: the model failed: everything since the last commit is lost.
+            SourceError: the server failed: everything since the last commit is lost.
+        """
+        known = self._documents(source_id).get((document_id, version))
+        if known is not None and known.content_hash == content_hash:
+            return False
+        self._put((source_id, document_id, version), content_hash, self._moment(), chunks)
+        return True
+
+    def delete(self, source_id: str, document_id: str, version: str) -> bool:
+        """Remove a document; return whether it existed."""
+        if (document_id, version) not in self._documents(source_id):
+            return False
+        with self._whole():
+            self._remove((source_id, document_id, version))
+        return True
+
+    def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
+        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
+        return {name: stored.content_hash for name, stored in self._documents(source_id).items()}
+
+    def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
+        """Return the path of a document's file, or None if its chunks do not state it."""
+        stored = self._documents(source_id).get((document_id, version))
+        return None if stored is None else stored.source_file
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Refuse everything after a failure that may have left half a document.
+
+        Raises:
+            StoreError: an earlier change failed.
+        """
+        if self._broken:
+            raise StoreError(
+                f"everything written since the last commit is lost, because a change failed: run '{self.ingest}' again"
+            )
+        self._broken = True
+        yield
+        self._broken = False
+
+
+def holds_of(place: SourcePlace | None, claimed: str) -> AccessClass:
+    """Return the class of a document of a place, by the classification that it claims, or ""; None: without rules."""
+    return (place or SourcePlace()).holds(Classification(claimed) if claimed else None)
 
 
 class DrySink:

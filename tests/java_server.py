@@ -1,0 +1,124 @@
+"""Servers written in Java for tests: on loopback, in a temporary folder, gone at the end.
+
+Maven collects the libraries of a server (`pom.xml`) into a folder of the user's cache, once; its `Launcher.java` starts
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import zipfile
+from abc import ABC, abstractmethod
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Final, Self
+
+HERE: Final = Path(__file__).with_name("engines")
+MEMORY: Final = Path("/dev/shm")
+"""A server writes to the disk and waits for it at every change; in memory it does not wait."""
+_COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
+
+
+def missing() -> str:
+    """Return what is not on this machine, "" if a server can be started."""
+    return " and ".join(name for name in ("java", "mvn") if shutil.which(name) is None)
+
+
+def libraries(name: str) -> Path:
+    """Return the folder with the libraries of a server; the first call downloads them, also for other processes.
+
+    Args:
+        name: of the server's folder below tests/engines.
+
+    Raises:
+        subprocess.CalledProcessError: Maven could not bring them.
+    """
+    pom = HERE / name / "pom.xml"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "context-engine-tests"
+    folder = cache / f"{name}-{sha256(pom.read_bytes()).hexdigest()[:12]}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as temporary:
+            made = Path(temporary) / "lib"
+            subprocess.run(["mvn", "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={made}"], check=True)
+            for plugin in made.glob("*.zip"):
+                with zipfile.ZipFile(plugin) as archive:
+                    archive.extractall(made, [entry for entry in archive.namelist() if entry.endswith(".jar")])
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.exists():  # another process was faster
+                    raise
+    return folder
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class JavaServer(ABC):
+    """A server; it starts when entered and is stopped, by its process id, when left."""
+
+    name: ClassVar[str]
+    """Of its folder below tests/engines."""
+    heap_mb: ClassVar[int]
+    longest_start_s: ClassVar[float]
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=MEMORY if MEMORY.is_dir() else None))
+        self.port = free_port()
+        try:
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        return self
+
+    @abstractmethod
+    def arguments(self) -> list[str]:
+        """Return what the launcher is told after the folder and the port."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Return whether the server has started."""
+
+    @property
+    def log(self) -> Path:
+        """What the process has printed."""
+        return self._folder / "log"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        heap = [f"-Xms{self.heap_mb}m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        launcher = [HERE / self.name / "Launcher.java", self._folder, str(self.port), *self.arguments()]
+        with self.log.open("wb") as out:
+            command = ["java", *heap, "-cp", f"{libraries(self.name)}/*", *launcher]
+            self._server = subprocess.Popen(command, cwd=self._folder, stdout=out, stderr=out)
+        until = time.monotonic() + self.longest_start_s
+        while not self.answers():
+            if time.monotonic() > until or self._server.poll() is not None:
+                self.kill()
+                raise RuntimeError(self.log.read_text()[-2000:])
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """End the server at once, as a power cut does."""
+        self._server.kill()
+        self._server.wait(60)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.kill()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
