@@ -70,7 +70,7 @@ _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\
 _UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
 
 
-class _Known(NamedTuple):
+class _KnownKeys(NamedTuple):
     """The keys of passages' headings, and those of all that they name."""
 
     headings: frozenset[str]
@@ -134,12 +134,12 @@ def check(
     return _entailed(checked, evidence, entails) if entails else checked
 
 
-def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _Known:
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _KnownKeys:
     headings = frozenset(token.key for passage in passages for heading in passage.headings for token in read(heading))
-    return _Known(headings, headings.union(*(item.keys for _, item in stated_in)))
+    return _KnownKeys(headings, headings.union(*(item.keys for _, item in stated_in)))
 
 
-def _claim(text: str, known: _Known) -> str:
+def _claim(text: str, known: _KnownKeys) -> str:
     """Return a sentence without words that lead into it, nor a topic ("On limits:") or title whose words are known.
 
     A value or an opposite of a topic must stand in a heading.

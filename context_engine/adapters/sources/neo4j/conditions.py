@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.server import Transaction
-from context_engine.adapters.sources.neo4j.state import VISIBLE, StoreClass, StoreState
+from context_engine.adapters.sources.neo4j.state import VISIBLE, GraphState, StoreClass
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.pushdown import FieldValues
 from context_engine.adapters.sources.stores.question import ScoredCollection, StoreQuestion
@@ -22,48 +22,48 @@ TITLES: Final = ("title_words", "head_words")
 _SPECIAL: Final = re.compile(r'([+\-&|!(){}\[\]^"~*?:\\/])')
 
 
-class RowCondition(NamedTuple):
+class NodeCondition(NamedTuple):
     """A condition on a node `n`, in Cypher, and the values of its parameters."""
 
     text: str
     values: Mapping[str, Any]
 
 
-TRUE: Final = RowCondition("true", {})
+TRUE: Final = NodeCondition("true", {})
 
 
-class RowConditions:
+class NodeConditions:
     """Sets of rows as conditions (`pushdown.RowSets`)."""
 
-    everything: RowCondition = TRUE
-    nothing: RowCondition = RowCondition("false", {})
+    everything: NodeCondition = TRUE
+    nothing: NodeCondition = NodeCondition("false", {})
 
     def __init__(self) -> None:
         self._names = count()
 
-    def having(self, numbers: Iterable[int]) -> RowCondition:
+    def having(self, numbers: Iterable[int]) -> NodeCondition:
         """Return the condition for rows with at least one of some numbers."""
         name = f"numbers_{next(self._names)}"
-        return RowCondition(f"any(number IN n.attributes WHERE number IN ${name})", {name: list(numbers)})
+        return NodeCondition(f"any(number IN n.attributes WHERE number IN ${name})", {name: list(numbers)})
 
-    def without(self, rows: RowCondition) -> RowCondition:
+    def without(self, rows: NodeCondition) -> NodeCondition:
         """Return the condition for all other rows."""
-        return RowCondition(f"NOT ({rows.text})", rows.values)
+        return NodeCondition(f"NOT ({rows.text})", rows.values)
 
-    def in_all(self, parts: list[RowCondition]) -> RowCondition:
+    def in_all(self, parts: list[NodeCondition]) -> NodeCondition:
         """Return the condition for rows of every part."""
         return self._joined(" AND ", parts)
 
-    def in_any(self, parts: list[RowCondition]) -> RowCondition:
+    def in_any(self, parts: list[NodeCondition]) -> NodeCondition:
         """Return the condition for rows of any part."""
         return self._joined(" OR ", parts)
 
-    def _joined(self, word: str, parts: list[RowCondition]) -> RowCondition:
+    def _joined(self, word: str, parts: list[NodeCondition]) -> NodeCondition:
         values = {name: value for part in parts for name, value in part.values.items()}
-        return RowCondition(f"({word.join(part.text for part in parts)})", values)
+        return NodeCondition(f"({word.join(part.text for part in parts)})", values)
 
 
-class StoreView(NamedTuple):
+class GraphView(NamedTuple):
     """What a caller may read of a store after one commit.
 
     Attributes:
@@ -73,7 +73,7 @@ class StoreView(NamedTuple):
 
     transaction: Transaction
     store: str
-    state: StoreState
+    state: GraphState
     classes: tuple[StoreClass, ...]
 
     @property
@@ -131,7 +131,7 @@ class StoreView(NamedTuple):
         )
 
 
-class ScopedRows(NamedTuple):
+class ScopedNodes(NamedTuple):
     """The rows of a source that a search may find.
 
     Attributes:
@@ -139,24 +139,24 @@ class ScopedRows(NamedTuple):
     """
 
     source_id: str
-    condition: RowCondition
+    condition: NodeCondition
     test: Callable[[Chunk], bool] | None
 
 
-def scoped(view: StoreView, scope: Scope) -> ScopedRows:
+def scoped(view: GraphView, scope: Scope) -> ScopedNodes:
     """Return the rows of a source."""
-    sets = RowConditions()
-    parts = [RowCondition("n.source = $source", {"source": scope.source_id})]
+    sets = NodeConditions()
+    parts = [NodeCondition("n.source = $source", {"source": scope.source_id})]
     parts += [] if scope.as_of is None else [_in_force(scope.as_of)]
     if scope.filters is None:
-        return ScopedRows(scope.source_id, sets.in_all(parts), None)
+        return ScopedNodes(scope.source_id, sets.in_all(parts), None)
     query, test = pushed(scope, sets, view.values_of, {})
-    return ScopedRows(scope.source_id, sets.in_all([*parts, query]), test)
+    return ScopedNodes(scope.source_id, sets.in_all([*parts, query]), test)
 
 
-def _in_force(day: date) -> RowCondition:
+def _in_force(day: date) -> NodeCondition:
     text = "(n.from_day IS NULL OR n.from_day <= $day) AND (n.to_day IS NULL OR n.to_day > $day)"
-    return RowCondition(text, {"day": day.toordinal()})
+    return NodeCondition(text, {"day": day.toordinal()})
 
 
 def lucene(field: str, term: str, weight: float = 1.0) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
-from context_engine.adapters.sources.neo4j.conditions import ScopedRows, StoreView, all_in_head
-from context_engine.adapters.sources.neo4j.search import StoreSearch
+from context_engine.adapters.sources.neo4j.conditions import GraphView, ScopedNodes, all_in_head
+from context_engine.adapters.sources.neo4j.search import NodeSearch
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
@@ -34,14 +34,14 @@ def _headed(name: str) -> str:
     return " ".join(f"({all_in_head(form)})" for form in forms if form)
 
 
-class StoreGraph:
+class NodeGraph:
     """The rows of a source in a view (`SourceGraph`).
 
     Args:
         search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
     """
 
-    def __init__(self, view: StoreView, source: ScopedRows, search: Callable[[], StoreSearch]) -> None:
+    def __init__(self, view: GraphView, source: ScopedNodes, search: Callable[[], NodeSearch]) -> None:
         self._view, self._source, self._search = view, source, cache(search)
 
     def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.neo4j.rows import NewDocument
 from context_engine.adapters.sources.neo4j.server import Transaction
-from context_engine.adapters.sources.neo4j.state import Lease, StoreState
+from context_engine.adapters.sources.neo4j.state import GraphState, Lease
 from context_engine.adapters.sources.stores.term_counts import ClassCounts
 
 _DELETED_AT_ONCE: Final = 2_000
@@ -87,7 +87,7 @@ class NodeWriter:
         with self.writing() as transaction:
             transaction.rows(f"MATCH (n:{self._store}) WHERE n.died > $number REMOVE n.died", number=generation)
 
-    def commit(self, state: StoreState, key_counts: Sequence[tuple[int, ClassCounts]]) -> None:
+    def commit(self, state: GraphState, key_counts: Sequence[tuple[int, ClassCounts]]) -> None:
         """Make a state the store's, with the changes of the counts of terms; then delete what no reader may see."""
         with self.writing() as transaction:
             for key, counts in key_counts:

@@ -23,7 +23,7 @@ _OF_VECTORS: Final = ("store_class", "source", "row", "born", "attributes", "fro
 """What a node with a further vector has of its chunk."""
 
 
-class StoredDocument(NamedTuple):
+class NodeDocument(NamedTuple):
     """A document of the last commit, or of the one that is being written.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, RowCondition, ScopedRows, StoreView, lucene
+from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, GraphView, NodeCondition, ScopedNodes, lucene
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index, vector_index
 from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions, ranked
@@ -53,7 +53,7 @@ class _Found(NamedTuple):
     keys: dict[int, int]
 
 
-class StoreSearch:
+class NodeSearch:
     """One question to a view.
 
     Args:
@@ -64,7 +64,7 @@ class StoreSearch:
 
     def __init__(
         self,
-        view: StoreView,
+        view: GraphView,
         question: StoreQuestion | None,
         vector: Sequence[float] | None,
         options: SearchOptions,
@@ -83,12 +83,12 @@ class StoreSearch:
         self._words = self._full_text()
         self._best: StoreEvidence | None = None
 
-    def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
+    def best(self, sources: Sequence[ScopedNodes], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source."""
         pool = first_pool(len(sources), top_k)
         return best_chunks(sources, self._ranked, self._view.numbered, top_k=top_k, pool=pool, most=_MOST_POOL)
 
-    def _ranked(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
+    def _ranked(self, sources: Sequence[ScopedNodes], pool: int) -> dict[str, Ranking]:
         """Return the ranking of each source.
 
         Args:
@@ -96,7 +96,7 @@ class StoreSearch:
         """
         return {source.source_id: self._rank(source, pool) for source in sources}
 
-    def _rank(self, source: ScopedRows, pool: int) -> Ranking:
+    def _rank(self, source: ScopedNodes, pool: int) -> Ranking:
         limit = nearest_wanted(self._options, pool)
         found = self._found(source.condition, pool, limit)
         text, more = self.ranker.text_scores(found.rows), found.by_text >= pool
@@ -106,7 +106,7 @@ class StoreSearch:
         rows = [row for row in found.rows if row.rid in own]
         return self.ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
 
-    def measured(self, source: ScopedRows, rids: Collection[int]) -> dict[int, Chunk]:
+    def measured(self, source: ScopedNodes, rids: Collection[int]) -> dict[int, Chunk]:
         """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
         it finds them together.
         """
@@ -125,18 +125,18 @@ class StoreSearch:
         kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
         return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
 
-    def ranked_in(self, source: ScopedRows, documents: Collection[int]) -> dict[int, list[int]]:
+    def ranked_in(self, source: ScopedNodes, documents: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
         if not self._words:
             return {}
-        inside = RowCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
+        inside = NodeCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
         chosen = self._by_text(inside)
         found = {
             document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
         }
         return {document: ranked(self.ranker.text_scores(rows)) for document, rows in found.items()}
 
-    def _found(self, condition: RowCondition, pool: int, limit: int) -> _Found:
+    def _found(self, condition: NodeCondition, pool: int, limit: int) -> _Found:
         """Return the rows to score: the best by text and the nearest by vector, in one call.
 
         The index of vectors knows no filter. So more neighbours are asked for while too few meet the condition, and in
@@ -173,7 +173,7 @@ class StoreSearch:
             if own:
                 self._watch.add(key, len(own.intersection(near)) / len(own))
 
-    def _scored(self, chosen: str, condition: RowCondition, **values: Any) -> _Found:
+    def _scored(self, chosen: str, condition: NodeCondition, **values: Any) -> _Found:
         """Return rows to score, with their cosines.
 
         Args:
@@ -196,7 +196,7 @@ class StoreSearch:
         found = [_found_row(rid, *row) for rid, _, _, _, *row in (*first, *others)]
         return _Found(found, len(first), near, cosines, keys)
 
-    def _by_text(self, condition: RowCondition) -> str:
+    def _by_text(self, condition: NodeCondition) -> str:
         """Return the statement for the rows of a condition that are best by the full text index of each class."""
         return (
             "UNWIND $text_indexes AS name CALL { WITH name"
@@ -205,7 +205,7 @@ class StoreSearch:
             " RETURN n.row AS row ORDER BY score DESC, row LIMIT $pool } RETURN row, true AS by_text"
         )
 
-    def _nearest(self, condition: RowCondition, by_index: Sequence[int]) -> list[str]:
+    def _nearest(self, condition: NodeCondition, by_index: Sequence[int]) -> list[str]:
         """Return the statements for the rows of a condition that are nearest to the vector."""
         best = (  # the scores of the index are rounded: its vectors are quantised
             "WITH n.row AS row, max(vector.similarity.cosine(n.embedding, $vector)) AS score"
@@ -221,7 +221,7 @@ class StoreSearch:
         )
         return [*([searched] if by_index else []), *([compared] if len(by_index) < len(self._view.keys) else [])]
 
-    def _readable(self, condition: RowCondition) -> str:
+    def _readable(self, condition: NodeCondition) -> str:
         return f"{condition.text} AND n.store_class IN $keys AND {VISIBLE}"
 
     def _full_text(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from context_engine.adapters.sources.neo4j.nodes import NodeWriter
 from context_engine.adapters.sources.neo4j.rows import (
     NewDocument,
-    StoredDocument,
+    NodeDocument,
     embed,
     new_document,
 )
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _LIST_S: Final = 600.0
 
 
-class Neo4jSink(ServerSink[StoredDocument]):
+class Neo4jSink(ServerSink[NodeDocument]):
     """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening makes the store and its indexes if they are not there, removes what a killed writer left, moves the
@@ -74,7 +74,7 @@ class Neo4jSink(ServerSink[StoredDocument]):
     ) -> None:
         self._store, self._at_once, self._now, self._embedder = store, at_once, now, embedder
         self._place, self._repair = place, repair
-        self._known: dict[str, dict[tuple[str, str], StoredDocument]] = {}
+        self._known: dict[str, dict[tuple[str, str], NodeDocument]] = {}
         self._pending: list[NewDocument] = []
         self._counts, self._touched = TermCounts(), set[int]()
         self._closed = False
@@ -186,7 +186,7 @@ class Neo4jSink(ServerSink[StoredDocument]):
         with self._lease.server.reading(_LIST_S) as transaction:
             return transaction.rows(statement, **values)
 
-    def _documents(self, source_id: str) -> dict[tuple[str, str], StoredDocument]:
+    def _documents(self, source_id: str) -> dict[tuple[str, str], NodeDocument]:
         if source_id not in self._known:
             rows = self._read(
                 f"MATCH (n:{self._store}:Document {{source: $source}}) WHERE {VISIBLE}"
@@ -194,7 +194,7 @@ class Neo4jSink(ServerSink[StoredDocument]):
                 source=source_id,
             )
             self._known[source_id] = {
-                (document_id, version): StoredDocument("" if self._repair else content_hash, first, last, file)
+                (document_id, version): NodeDocument("" if self._repair else content_hash, first, last, file)
                 for document_id, version, content_hash, first, last, file in rows
             }
         return self._known[source_id]
@@ -253,7 +253,7 @@ class Neo4jSink(ServerSink[StoredDocument]):
                 head = f"{node['title_words']} {node['head_words']}".split()
                 self._counts.add(key, node["words"].split(), head, 1)
         self._touched.add(key)
-        self._known[source_id][own[0], own[1]] = StoredDocument(
+        self._known[source_id][own[0], own[1]] = NodeDocument(
             content_hash, first, new.record["last"], new.record["source_file"], is_new=True
         )
         self._pending.append(new)

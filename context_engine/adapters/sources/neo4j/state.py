@@ -49,7 +49,7 @@ class StoreClass(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreState:
+class GraphState:
     """The state of a store after a commit.
 
     Attributes:
@@ -77,7 +77,7 @@ class StoreState:
         return tuple(each for each in self.classes if access is None or access.admits(each.holds))
 
 
-def read_state(transaction: Transaction, store: str) -> StoreState:
+def read_state(transaction: Transaction, store: str) -> GraphState:
     """Return the state of a store.
 
     Raises:
@@ -89,7 +89,7 @@ def read_state(transaction: Transaction, store: str) -> StoreState:
     raise SourceNotFound(f"nothing was ingested into it: run '{INGEST}'")
 
 
-def _state_of(text: str) -> StoreState:
+def _state_of(text: str) -> GraphState:
     fields = json.loads(text)
     if fields["layout"] > LAYOUT_VERSION:
         raise StoreVersionMismatch(
@@ -100,7 +100,7 @@ def _state_of(text: str) -> StoreState:
         StoreClass(key, AccessClass(rules, name and Classification(name)), *numbers)
         for key, (rules, name), *numbers in fields["classes"]
     ]
-    return StoreState(**{**fields, "sources": tuple(fields["sources"]), "classes": tuple(classes)})
+    return GraphState(**{**fields, "sources": tuple(fields["sources"]), "classes": tuple(classes)})
 
 
 class Lease:
@@ -128,7 +128,7 @@ class Lease:
                 " ON CREATE SET s.state = $state, s.writer = '', s.until = 0.0"
                 " SET s.locked = true WITH s RETURN s.state, s.writer, s.until",
                 store=store,
-                state=_text_of(StoreState(base_id=secrets.token_hex(8))),
+                state=_text_of(GraphState(base_id=secrets.token_hex(8))),
             )
             text, writer, until = row
             if writer and now < until:
@@ -157,7 +157,7 @@ class Lease:
                 raise self._taken()
             yield transaction
 
-    def write(self, transaction: Transaction, state: StoreState) -> None:
+    def write(self, transaction: Transaction, state: GraphState) -> None:
         """Replace the state."""
         transaction.rows(f"{_STATE} SET s.state = $state", store=self._store, state=_text_of(state))
 
@@ -170,7 +170,7 @@ class Lease:
         return StoreLocked(f"store {self._store!r} is being written to by another process: wait until it has finished")
 
 
-def _text_of(state: StoreState) -> str:
+def _text_of(state: GraphState) -> str:
     classes = [[each.key, [each.holds.rules, each.holds.classification], *each[2:]] for each in state.classes]
     return json.dumps({**asdict(replace(state, classes=())), "classes": classes})
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from context_engine.adapters.sources.neo4j.conditions import StoreView, scoped
-from context_engine.adapters.sources.neo4j.search import StoreSearch
+from context_engine.adapters.sources.neo4j.conditions import GraphView, scoped
+from context_engine.adapters.sources.neo4j.search import NodeSearch
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.state import VISIBLE, WORDS_VERSION, read_state
 from context_engine.adapters.sources.stores.chunk_rows import decode
@@ -74,7 +74,7 @@ class Neo4jStore(ServedStoreBase):
             (None, None) if vectors is None else vectors.timed(query.text, EMBEDDING_SHARE * query.timeout_s)
         )
 
-        def read(view: StoreView) -> list[SourceAnswer]:
+        def read(view: GraphView) -> list[SourceAnswer]:
             has_vectors = view.state.model_id is not None
             notes = self._notes(question, view.keys, by_vector=vector is not None, has_vectors=has_vectors)
             for scope in scopes:
@@ -103,7 +103,7 @@ class Neo4jStore(ServedStoreBase):
 
         Args: and errors as in `answers`.
         """
-        from context_engine.adapters.sources.neo4j.graph import StoreGraph  # few searches follow links
+        from context_engine.adapters.sources.neo4j.graph import NodeGraph  # few searches follow links
 
         asked = query.query
         question = question_of(asked.words or asked.text, self.options, asked.expansions)
@@ -111,11 +111,11 @@ class Neo4jStore(ServedStoreBase):
         if self._vectors is not None and by_vector:
             vector = self._vectors.ask(asked.text, EMBEDDING_SHARE * asked.timeout_s)
 
-        def read(view: StoreView) -> list[Link]:
+        def read(view: GraphView) -> list[Link]:
             self._check_place(view, scope.source_id, scope.place)
             if question is None and (vector is None or view.state.model_id is None):
                 return []
-            graph = StoreGraph(view, scoped(view, scope), lambda: self._search(view, question, vector))
+            graph = NodeGraph(view, scoped(view, scope), lambda: self._search(view, question, vector))
             return links(graph, scope.source_id, query.origins, query.edges, asked.top_k)
 
         return self._read(asked.access, asked.timeout_s, read)
@@ -148,7 +148,7 @@ class Neo4jStore(ServedStoreBase):
             SourceError: the server failed.
         """
 
-        def read(view: StoreView) -> list[Chunk]:
+        def read(view: GraphView) -> list[Chunk]:
             self._check_place(view, source_id, place)
             chunks = view.chunks(
                 "n.source = $source AND (n.chunk_id IN $chunk_ids OR n.document_id IN $document_ids)",
@@ -174,7 +174,7 @@ class Neo4jStore(ServedStoreBase):
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
         """Return what the server is and what it holds of a source."""
 
-        def read(view: StoreView) -> Examination:
+        def read(view: GraphView) -> Examination:
             ((version, edition),) = view.rows(
                 "CALL dbms.components() YIELD name, versions, edition WHERE name = 'Neo4j Kernel'"
                 " RETURN versions[0], edition"
@@ -201,7 +201,7 @@ class Neo4jStore(ServedStoreBase):
         """Close the idle connections; a later call opens others."""
         self._server.close()
 
-    def _search(self, view: StoreView, question: StoreQuestion | None, vector: Sequence[float] | None) -> StoreSearch:
+    def _search(self, view: GraphView, question: StoreQuestion | None, vector: Sequence[float] | None) -> NodeSearch:
         """Return a search by text, and by the vector if the store has vectors.
 
         Raises:
@@ -210,9 +210,9 @@ class Neo4jStore(ServedStoreBase):
         stored = view.state.model_id
         if vector is not None:
             self._check_model(stored)
-        return StoreSearch(view, question, None if stored is None else vector, self.options, self.watch)
+        return NodeSearch(view, question, None if stored is None else vector, self.options, self.watch)
 
-    def _read(self, access: AccessScope | None, timeout_s: float, read: Callable[[StoreView], T]) -> T:
+    def _read(self, access: AccessScope | None, timeout_s: float, read: Callable[[GraphView], T]) -> T:
         """Return what `read` gives for one commit.
 
         A writer removes what a commit has replaced when the next one is there. So a reader that meets both asks again.
@@ -225,18 +225,18 @@ class Neo4jStore(ServedStoreBase):
                         f"its texts were analysed by version {state.words_version}, this program has {WORDS_VERSION}: "
                         f"'{INGEST}' analyses them again"
                     )
-                value = read(StoreView(transaction, self._store, state, state.readable(access)))
+                value = read(GraphView(transaction, self._store, state, state.readable(access)))
                 if read_state(transaction, self._store).cleaned <= state.generation:
                     return value
         raise SourceBusy("its documents changed during the search: ask again", retryable=True)
 
-    def _check_place(self, view: StoreView, source_id: str, place: SourcePlace | None) -> None:
+    def _check_place(self, view: GraphView, source_id: str, place: SourcePlace | None) -> None:
         if place is not None:
             generation = view.state.generation
             self._require_placed(source_id, place, generation, lambda: _is_placed(view, source_id, place))
 
 
-def _is_placed(view: StoreView, source_id: str, place: SourcePlace) -> bool:
+def _is_placed(view: GraphView, source_id: str, place: SourcePlace) -> bool:
     holds = {each.key: each.holds for each in view.state.classes}
     rows = view.rows(
         f"MATCH (n:{view.store}:Document {{source: $source}}) WHERE {VISIBLE} RETURN DISTINCT n.store_class, n.claimed",

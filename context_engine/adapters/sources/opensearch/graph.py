@@ -99,7 +99,7 @@ def _headed(name: str) -> Query | None:
     return {"bool": {"should": parts, "minimum_should_match": 1}} if parts else None
 
 
-class SourceWords:
+class IndexWords:
     """The words of some rows (`misspelt.Vocabulary`).
 
     Args:

@@ -24,7 +24,7 @@ _READ_AT_ONCE: Final = 500
 """Rows whose vectors are read in one call."""
 
 
-class VectorQuery(NamedTuple):
+class NearestQuery(NamedTuple):
     """A question's vector for one store.
 
     Attributes:
@@ -38,14 +38,14 @@ class VectorQuery(NamedTuple):
     adapter: DomainAdapter | None = None
 
     @classmethod
-    def of(cls, vector: Sequence[float], adapter: DomainAdapter | None = None) -> VectorQuery:
+    def of(cls, vector: Sequence[float], adapter: DomainAdapter | None = None) -> NearestQuery:
         """Return the query for a vector that is not 0 everywhere."""
         asked = vector if adapter is None else adapter.asked(vector).tolist()
         return cls(asked, first_numbers(asked, len(asked)), adapter)
 
 
 def nearest(
-    view: StoreView, query: VectorQuery, conditions: Sequence[Query], limit: int, chunks: int, watch: RecallWatch
+    view: StoreView, query: NearestQuery, conditions: Sequence[Query], limit: int, chunks: int, watch: RecallWatch
 ) -> list[list[int]]:
     """Return, for each of some conditions, the rows nearest to a question, at most `limit` of each access class.
 
@@ -67,7 +67,7 @@ def nearest(
     return near
 
 
-def cosines(view: StoreView, query: VectorQuery, rows: Sequence[int]) -> dict[int, float]:
+def cosines(view: StoreView, query: NearestQuery, rows: Sequence[int]) -> dict[int, float]:
     """Return the cosine of each row with vectors; the nearest part of a long text counts."""
     if query.adapter is not None:
         return _adapted_cosines(view, query, query.adapter, rows)
@@ -84,7 +84,7 @@ def cosines(view: StoreView, query: VectorQuery, rows: Sequence[int]) -> dict[in
 
 
 def _adapted_cosines(
-    view: StoreView, query: VectorQuery, adapter: DomainAdapter, rows: Sequence[int]
+    view: StoreView, query: NearestQuery, adapter: DomainAdapter, rows: Sequence[int]
 ) -> dict[int, float]:
     import numpy as np
 
@@ -99,7 +99,7 @@ def _adapted_cosines(
     return cosine
 
 
-def _best(view: StoreView, query: VectorQuery, access_class: IndexClass, hits: Sequence[Any], limit: int) -> list[int]:
+def _best(view: StoreView, query: NearestQuery, access_class: IndexClass, hits: Sequence[Any], limit: int) -> list[int]:
     """Return the best rows of a result; under an adapter those with the highest cosines."""
     rows = list(dict.fromkeys(hit["row"] for hit in hits))
     if query.adapter is None:
@@ -107,7 +107,7 @@ def _best(view: StoreView, query: VectorQuery, access_class: IndexClass, hits: S
     return ranked(cosines(view._replace(classes=(access_class,)), query, rows))[:limit]
 
 
-def _neighbours(view: StoreView, query: VectorQuery, rows: Query, limit: int, by_graph: bool) -> Mapping[str, Any]:
+def _neighbours(view: StoreView, query: NearestQuery, rows: Query, limit: int, by_graph: bool) -> Mapping[str, Any]:
     size = min(limit if query.adapter is None else SPARE * limit, MOST_ROWS)
     rows = both(view.state.visible, rows)
     graph = {"knn": {"vector": {"vector": query.numbers, "k": size, "filter": rows}}}

@@ -19,7 +19,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     in_force,
     sources_of,
 )
-from context_engine.adapters.sources.opensearch.nearest import VectorQuery, cosines, nearest
+from context_engine.adapters.sources.opensearch.nearest import NearestQuery, cosines, nearest
 from context_engine.adapters.sources.stores.options import SearchOptions, ranked
 from context_engine.adapters.sources.stores.question import (
     FoundRow,
@@ -128,7 +128,7 @@ class IndexSearch:
         adapter: DomainAdapter | None = None,
     ) -> None:
         self._view, self._options, self._watch = view, options, watch
-        self._vector = None if vector is None or not any(vector) else VectorQuery.of(vector, adapter)
+        self._vector = None if vector is None or not any(vector) else NearestQuery.of(vector, adapter)
         model = str(view.state.model_id) if adapter is None else adapter.scorer_id
         self.adapter, self.scorer_id = adapter, "" if vector is None else model
         codes = [] if question is None or self._vector is None else code_words(question.own)
@@ -198,7 +198,7 @@ class IndexSearch:
     def _merged(
         self,
         sources: Sequence[IndexedRows],
-        vector: VectorQuery,
+        vector: NearestQuery,
         best: StoreEvidence,
         by_text: Sequence[Sequence[FoundRow]],
         pool: int,

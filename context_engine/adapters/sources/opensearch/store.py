@@ -20,7 +20,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     chunk_of,
     fields_of,
 )
-from context_engine.adapters.sources.opensearch.graph import IndexGraph, SourceWords
+from context_engine.adapters.sources.opensearch.graph import IndexGraph, IndexWords
 from context_engine.adapters.sources.opensearch.search import IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt
@@ -135,7 +135,7 @@ class OpenSearchStore(TrainableStore[StoreView]):
                     return SourceAnswer(notes=(self._note(NoticeCode.SOURCE_UNKNOWN, scope.source_id, keys),))
                 own = chunks.get(scope.source_id, [])
                 rows = sources[scope.source_id].query if scope.source_id in sources else NOTHING
-                words = SourceWords(view, rows, asked)
+                words = IndexWords(view, rows, asked)
                 return SourceAnswer(
                     chunks=own,
                     notes=(

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("neo4j")
 
-from context_engine.adapters.sources.neo4j.conditions import RowConditions, all_in_head, lucene
+from context_engine.adapters.sources.neo4j.conditions import NodeConditions, all_in_head, lucene
 from context_engine.adapters.sources.neo4j.rows import NewDocument, embed, new_document
 from context_engine.adapters.sources.stores.chunk_rows import encode
 from context_engine.core.models import Chunk
@@ -74,7 +74,7 @@ def test_without_an_embedder_a_document_is_marked() -> None:
 
 
 def test_conditions_are_joined_with_their_values() -> None:
-    sets = RowConditions()
+    sets = NodeConditions()
     first, second = sets.having([1]), sets.having([2, 3])
     both = sets.in_all([first, sets.without(second)])
     assert both.text == (
