@@ -36,11 +36,11 @@ for name in modules:
     try:
         importlib.import_module(name.removesuffix(".__init__"))
     except ModuleNotFoundError as error:
-        optional = ("stdnum", "phonenumbers", "sqlalchemy", "cryptography", "psycopg", "jwt")  # of extras
+        optional = ("stdnum", "phonenumbers", "sqlalchemy", "cryptography", "psycopg", "jwt", "neo4j")  # of extras
         if error.name.partition(".")[0] not in optional:
             raise
     except Exception as error:
-        if getattr(error, "extra", None) not in ("audit", "server"):
+        if getattr(error, "extra", None) not in ("audit", "server", "aws"):
             raise
 groups = ("sources", "rerankers", "embedders", "refiners", "chat_models")
 points = [point for group in groups for point in entry_points(group=f"context_engine.{group}")]

@@ -31,11 +31,11 @@ for name in ("plugin_runtime", *sorted(".".join(path.with_suffix("").parts) for 
     try:
         importlib.import_module(name.removesuffix(".__init__"))
     except ModuleNotFoundError as error:
-        optional = ("stdnum", "phonenumbers", "sqlalchemy", "cryptography", "psycopg", "jwt")  # of extras
+        optional = ("stdnum", "phonenumbers", "sqlalchemy", "cryptography", "psycopg", "jwt", "neo4j")  # of extras
         if error.name.partition(".")[0] not in optional:
             raise
     except Exception as error:
-        if getattr(error, "extra", None) != "audit":
+        if getattr(error, "extra", None) not in ("audit", "aws"):
             raise
 sys.stderr.write(json.dumps(len(paths)))
 """
