@@ -95,8 +95,8 @@ def list_documents(
         known = nearest(source_id, [candidate.id for candidate in spec.sources])
         raise InvalidRequest(f"domain {spec.domain} has no source {source_id[:100]!r} that you may search.{known}")
     try:
-        with closing(_files(deployment, principal, spec, source, after, most + 1)) as found:
-            files = tuple(islice(found, most + 1))
+        with closing(_files(deployment, principal, spec, source, after, most + 1)) as readable:
+            files = tuple(islice(readable, most + 1))
     except (SourceError, StoreError) as error:
         raise as_source_error(error, source.id) from error
     return DocumentPage(files[:most], files[most - 1].key if len(files) > most else None)

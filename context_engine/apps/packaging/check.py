@@ -119,7 +119,7 @@ try:
     found = PluginRegistration(DifyPluginEnv())
     out["tools"] = sorted(name for _, _, tools in found.tools_mapping.values() for name in tools)
     out["datasources"] = sorted(
-        one.identity.name for provider in found.datasource_configuration for one in provider.datasources
+        source.identity.name for provider in found.datasource_configuration for source in provider.datasources
     )
     out["endpoints"] = sorted(one.path for group in found.endpoints_configuration for one in group.endpoints)
 except BaseException as error:

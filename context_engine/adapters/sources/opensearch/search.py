@@ -211,17 +211,17 @@ class IndexSearch:
         others = [number for number in dict.fromkeys(chain.from_iterable(near)) if number not in known]
         known |= {number: _found_row(row) for number, row in self._view.numbered(others, _FOUND).items()}
         rows, texts = [], []
-        for found, numbers in zip(by_text, near, strict=True):
-            every = dict.fromkeys([*(row.rid for row in found), *numbers])
+        for text_rows, numbers in zip(by_text, near, strict=True):
+            every = dict.fromkeys([*(row.rid for row in text_rows), *numbers])
             texts.append(self._ranker.text_scores([known[number] for number in every if number in known]))
             own = {*numbers, *ranked(texts[-1])[:limit]}
             rows.append([known[number] for number in texts[-1] if number in own])
         cosine = cosines(self._view, vector, [row.rid for row in chain.from_iterable(rows)])
         return {
             source.source_id: self._ranker.of_both(
-                source.source_id, own, text, cosine, best, more=len(numbers) >= limit or len(found) >= pool
+                source.source_id, own, text, cosine, best, more=len(numbers) >= limit or len(text_rows) >= pool
             )
-            for source, own, text, found, numbers in zip(sources, rows, texts, by_text, near, strict=True)
+            for source, own, text, text_rows, numbers in zip(sources, rows, texts, by_text, near, strict=True)
         }
 
     def _pooled(self, rows: Query, most: int) -> Mapping[str, Any]:
