@@ -32,7 +32,7 @@ _MOST_EXTRACTED: Final = 3
 _REFUSED: Final = {
     Decision.NO_MATCH: "Nothing relevant was found in the sources of this domain. Use other words, or another domain.",
     Decision.OUT_OF_SCOPE: "This question is not one for this domain. Ask another domain, or name the subject.",
-    Decision.INCOMPLETE: "A source that this answer needs gave nothing. The warnings name it; ask again later.",
+    Decision.INCOMPLETE: "A source that this answer needs gave nothing. The warnings name it and say what to mend.",
 }
 _NO_SUBJECT: Final = (
     "This question does not say what it is about. Name its subject; a chat model, if one is set up, takes it from the "

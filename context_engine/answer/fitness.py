@@ -35,6 +35,16 @@ _CLAUSE: Final = re.compile(
 )
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
+_POINTER: Final = re.compile(
+    r"^\W*(?:please )?(?:also )?see (?!that|whether|to|if)[^;:]*$"
+    r"|\b(?:is|are) (?:described|explained|discussed|documented|detailed) (?:in|at|above|below)\b[^,;:]*$",
+    re.IGNORECASE,
+)
+"""A sentence that only says where something is written: "See section 7 for the differences."."""
+_ASKS_WHERE: Final = re.compile(
+    r"\b(?:where|documents?|sections?|chapters?|polic(?:y|ies)|procedures?|standards?|described|documented)\b",
+    re.IGNORECASE,
+)
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
 
@@ -46,6 +56,8 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
     """
     text = statement.text()
     if not text or statement.kind is StatementKind.LEAD or _of_another_band(question, statement):
+        return 0.0
+    if _POINTER.search(text) and not _ASKS_WHERE.search(question.text):
         return 0.0
     want = question.want
     if statement.kind is StatementKind.LIST and want.name not in _WHOLE_LISTS:

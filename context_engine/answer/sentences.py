@@ -14,6 +14,7 @@ from context_engine.answer.values import Evidence
 from context_engine.core.chunking.spans import Span, TableHead, stripped, table_heads
 from context_engine.core.text import STOP_WORDS, has_words, without_markup, words
 
+_CODE_FOLLOWS: Final = re.compile(r"[ \t]*\n\s*(?:```|~~~)")
 _STRUCK: Final = re.compile(
     r"~~.{1,2000}?~~|\[(?:deleted|Struck out): .{1,2000}?\]|<(del|s|strike)\b.{0,2000}?</\1>", re.DOTALL
 )
@@ -110,7 +111,11 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
             if spans := _unstruck(text, (span,)):
                 yield Statement(
                     evidence,
-                    StatementKind.FIELD if of_record else _kind(_shown(text, span), is_lead=span in leads),
+                    StatementKind.FIELD
+                    if of_record
+                    else _kind(
+                        _shown(text, span), is_lead=span in leads or _CODE_FOLLOWS.match(text, span[1]) is not None
+                    ),
                     spans,
                     above=_unstruck(text, (*shown, *before)),
                     after=_unstruck(text, after),

@@ -207,7 +207,7 @@ def _groups(
 
 
 def _joined(sets: Sequence[frozenset[str]]) -> list[int]:
-    """Return the group of each set: sets that are alike, or equal, or alike to one that is, are one group."""
+    """Return the group of each set, by number; equal and similar sets share a group, also through a third set."""
     root = list(range(len(sets)))
 
     def find(index: int) -> int:

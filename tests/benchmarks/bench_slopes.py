@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent)]
@@ -67,7 +67,7 @@ class Filled(NamedTuple):
 
     write_cpu_s: float
     disk_bytes: float
-    ask: Callable[[str, Condition | None], object]
+    ask: Callable[[str, Condition | None], Sequence[object]]
 
 
 def main() -> None:
@@ -104,7 +104,8 @@ def figures(store: str, size: int, given: argparse.Namespace) -> dict[str, float
             filled.ask(questions[0], kept)
             before = cpu_s()
             for question in questions * ROUNDS:
-                filled.ask(question, kept)
+                if not filled.ask(question, kept):
+                    raise SystemExit(f"{store}: no answer to {question!r}")
             out[name] = 1000 * (cpu_s() - before) / (ROUNDS * len(questions))
         out["memory, MB"] = memory_mb()
     return out
@@ -117,7 +118,7 @@ def fill(writer: Putting, synthetic: Synthetic, size: int) -> None:
             Chunk(content=synthetic.text(number), chunk_id=str(number), metadata={"desk": (number * 7919) % 100})
             for number in range(start, start + 10)
         ]
-        writer.put("notes", f"d{start}", "", "h", chunks)
+        writer.put("one", f"d{start}", "", "h", chunks)
         if start % 100_000 == 99_990:
             writer.commit()
     writer.commit()
@@ -145,13 +146,13 @@ def postgres(_folder: Path, size: int, synthetic: Synthetic) -> Iterator[Filled]
             admin.execute("CREATE EXTENSION IF NOT EXISTS vector")
         store = Store(dsn, synthetic)
         before = cpu_s()
-        with store.sink(store.spec("notes")) as sink:
+        with store.sink(store.spec("one")) as sink:
             fill(sink, synthetic, size)
         written = cpu_s() - before
         with psycopg.connect(dsn) as session:
             size_of = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = %s"
             (disk,) = session.execute(size_of + "::regnamespace", (store.schema,)).fetchone() or (0,)
-        yield Filled(written, float(disk), asking(store.source(store.spec("notes"))))
+        yield Filled(written, float(disk), asking(store.source(store.spec("one"))))
 
 
 @contextmanager
@@ -160,16 +161,19 @@ def java(name: str, size: int, synthetic: Synthetic) -> Iterator[Filled]:
     with server() as running:
         opened = store(running.url, synthetic)
         before, empty = cpu_s(), folder_bytes(running.log.parent)
-        with opened.sink() as sink:
+        with opened.sink(opened.spec("one")) as sink:
             fill(sink, synthetic, size)
-        yield Filled(cpu_s() - before, folder_bytes(running.log.parent) - empty, asking(opened.source()))
+        yield Filled(
+            cpu_s() - before, folder_bytes(running.log.parent) - empty, asking(opened.source(opened.spec("one")))
+        )
 
 
-def asking(source: Source) -> Callable[[str, Condition | None], object]:
-    """Return a function that asks a source by words and vectors, and raises if it does not answer."""
+def asking(source: Source) -> Callable[[str, Condition | None], Sequence[object]]:
+    """Return a function that asks a source by words and vectors."""
 
-    def question(text: str, kept: Condition | None) -> Any:
-        return source.search(SourceQuery(text=text, domain="NPA", top_k=TOP, timeout_s=300.0, filters=kept))
+    def question(text: str, kept: Condition | None) -> Sequence[object]:
+        asked = SourceQuery(text=text, domain="NPA", top_k=TOP, timeout_s=300.0, filters=kept)
+        return source.search(asked).chunks
 
     return question
 

@@ -120,7 +120,7 @@ class LocalTextEmbedder:
 
 
 class LocalEmbedder(LocalTextEmbedder):
-    """The same with an `Encoder`, which gives vectors of tokens too."""
+    """A local text embedder whose model, an `Encoder`, also gives a vector of each token."""
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
         """Return the tokens of each text with a vector each, including those of a prefix."""

@@ -30,7 +30,7 @@ _OF_QUESTION: Final = ("statistics", "unknown_words")
 
 
 class Contents:
-    """The contents of a record, each once, by number."""
+    """The texts of a record: each is stored once and has a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, bytes], int] = {}

@@ -52,6 +52,7 @@ _BLOCK_TAGS: Final = (
     "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
 )
 _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
+_MOST_PERMALINK: Final = 3  # characters, as in "[#]"
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
 _MOST_SPAN: Final = 100
@@ -70,7 +71,7 @@ class Boilerplate:
     def drops(self, node: LexborNode) -> bool:
         """Whether an element is not content; its words are kept."""
         tag = node.tag or ""
-        if tag in _NEVER_SHOWN:
+        if tag in _NEVER_SHOWN or (tag == "a" and _is_permalink(node)):
             return True
         kind = self._kind(node, tag)
         if kind:
@@ -120,6 +121,14 @@ class Boilerplate:
 
 def _set_aside(kind: str, texts: list[str]) -> Notice:
     return file_notice(NoticeCode.BOILERPLATE_LEFT_OUT, f"{kind} set aside: {quoted(texts)}", kind=kind)
+
+
+def _is_permalink(node: LexborNode) -> bool:
+    """Return whether a link is only a sign for a place of its page: the "¶" beside a heading, the "↩" of a footnote."""
+    if not (node.attributes.get("href") or "").startswith("#") or node.css_first("img, svg"):
+        return False
+    text = node.text(deep=True).strip()
+    return 0 < len(text) <= _MOST_PERMALINK and not any(character.isalnum() for character in text)
 
 
 def _is_boilerplate(attributes: dict[str, str | None]) -> bool:

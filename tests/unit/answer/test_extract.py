@@ -264,3 +264,15 @@ def test_general_words_are_a_subject_only_side_by_side(passage) -> None:
     together = "On the last day of work you must hand in your badge."
     assert texts("What must I do on my last day?", passage(apart)) == []
     assert texts("What must I do on my last day?", passage(f"{apart}\n\n{together}")) == [together]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "where"),
+    [
+        ("See section 7 for the differences between fees and levies.", "In which section are fees and levies?"),
+        ("Fees and levies are described in section 7.", "Where are fees and levies described?"),
+    ],
+)
+def test_a_sentence_that_only_says_where_to_look_answers_who_asks_where(passage, pointer, where) -> None:
+    assert texts("What are fees and levies?", passage(pointer)) == []
+    assert texts(where, passage(pointer)) == [pointer]

@@ -111,6 +111,12 @@ def test_code_is_no_statement(passage):
     assert [each.text() for each in statements(passage("```\nmust run\n```\nIt runs."))] == ["It runs."]
 
 
+def test_words_that_lead_to_code_are_a_lead_in(passage):
+    evidence = passage("1. If the vault is open, call\n\n```\nclose vault\n```\n\n2. The step ends.")
+    assert [each.text() for each in of_kind(evidence, StatementKind.LEAD)] == ["If the vault is open, call"]
+    assert [each.text() for each in of_kind(evidence, StatementKind.SENTENCE)] == ["The step ends."]
+
+
 PIECES = ["A rule applies. ", "It does not. ", "\n", "\n\n", "- an item", "1. step", "    ", "## Title", "| a | b |\n"]
 PIECES += ["|---|---|\n", "~~gone~~", "[deleted: x y]", "name: 5\n", "Lead:", "`code`", "```\n", '!!! note "T"\n']
 PIECES += ["银行不得。", "<b>x</b>"]

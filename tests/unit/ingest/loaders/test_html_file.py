@@ -67,6 +67,11 @@ def test_spans_of_cells_layout_tables_and_nested_tables(text):
     assert text(nested) == "left\n\n| Fee |  | Day |\n| --- | --- | --- |\n| 5 | USD | 1\\|2 |"
 
 
+def test_signs_that_link_to_a_place_of_the_page_are_left_out(text):
+    heading = "<h2 id=fees>4 Fees<a class=headerlink href='#fees' title='Permalink'>¶</a></h2>"
+    assert text(f"{heading}<p>See <a href='#n'>note 1</a>.<a href='#back'>↩</a></p>") == "## 4 Fees\n\nSee note 1."
+
+
 def test_definition_lists_code_and_numbers_of_lists(text):
     assert text("<dl><dt>VaR</dt><dd>a loss that is rarely exceeded</dd></dl>") == (
         "VaR\n\na loss that is rarely exceeded"
