@@ -53,6 +53,7 @@ _BLOCK_TAGS: Final = (
 )
 _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
 _MOST_PERMALINK: Final = 3  # characters, as in "[#]"
+_LONGEST_TERM: Final = 100  # characters
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
 _MOST_SPAN: Final = 100
@@ -169,6 +170,7 @@ class HtmlBlocks:
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # the mark that the next block of a list item begins with
+        self._glossary = False
         self._bold = 0
         self._runs: list[str] = []  # the marks of the open runs
         self._link: tuple[str, int, int, int] | None = None  # target, place in `_inline`, and open marks of a link
@@ -206,6 +208,9 @@ class HtmlBlocks:
             start = (node.attributes.get("start") or "1")[:6]
             first = int(start) if start.isascii() and start.isdecimal() else 1
             self._lists.append(first - 1 if tag == "ol" else None)
+        elif tag == "dl" and _is_glossary(node):
+            self._lists.append(None)
+            self._glossary = True
         elif tag == "li":
             self._mark = self._next_mark()
         elif tag == "br":
@@ -215,6 +220,7 @@ class HtmlBlocks:
         elif tag == "pre":
             self._out.append(MarkdownBlock(f"```\n{(node.text() or '').strip()}\n```"))
         elif tag in ("b", "strong", "dt"):
+            self._mark = self._next_mark() if self._glossary and tag == "dt" else self._mark
             self._inline.append("\x00" if self._bold == 0 else "")
             self._bold += 1
         elif (mark := _RUNS.get(tag)) and mark not in self._runs:
@@ -225,6 +231,8 @@ class HtmlBlocks:
         if tag in ("b", "strong", "dt"):
             self._bold = max(0, self._bold - 1)
             self._inline.append("\x00" if self._bold == 0 else "")
+            if self._glossary and tag == "dt" and "".join(self._inline).rstrip("\x00 \n")[-1:].isalnum():
+                self._inline.append(":")
         elif self._runs and _RUNS.get(tag) == self._runs[-1]:
             self._inline.append(self._runs.pop())
         elif tag == "a" and self._link:
@@ -238,8 +246,9 @@ class HtmlBlocks:
             self._out += [heading(_HEADINGS[tag], text)] if text else []
         elif tag in _BLOCKS:
             self._flush()
-        if tag in ("ul", "ol") and self._lists:
+        if (tag in ("ul", "ol") or (tag == "dl" and self._glossary)) and self._lists:
             self._lists.pop()
+            self._glossary = self._glossary and tag != "dl"
         if tag == "li":
             self._mark = ""
 
@@ -346,6 +355,16 @@ def _is_table(node: LexborNode) -> bool:
     if any(inner.mem_id != node.mem_id for inner in node.css(_STRUCTURED)):
         return False
     return any(len(_cells(row)) > 1 for row in node.css("tr"))
+
+
+def _is_glossary(node: LexborNode) -> bool:
+    """Return whether a `dl` explains terms: nothing inside it has a structure of its own, and each term is short."""
+    terms = node.css("dt")
+    return (
+        bool(terms)
+        and not node.css_first("dl dl, pre, " + _STRUCTURED)
+        and all(len(term.text(deep=True)) <= _LONGEST_TERM for term in terms)
+    )
 
 
 def _cells(row: LexborNode) -> list[LexborNode]:

@@ -72,10 +72,20 @@ def test_signs_that_link_to_a_place_of_the_page_are_left_out(text):
     assert text(f"{heading}<p>See <a href='#n'>note 1</a>.<a href='#back'>↩</a></p>") == "## 4 Fees\n\nSee note 1."
 
 
-def test_definition_lists_code_and_numbers_of_lists(text):
+def test_a_list_of_terms_keeps_each_beside_what_it_means(text):
     assert text("<dl><dt>VaR</dt><dd>a loss that is rarely exceeded</dd></dl>") == (
-        "VaR\n\na loss that is rarely exceeded"
+        "- VaR:\n  a loss that is rarely exceeded"
     )
+    ranges = "<dl><dt><b>0-99:</b><dd><p>Fixed by the bank.</p><ul><li>till</ul><dt>100<dd>Free.</dl><p>After"
+    assert text(ranges) == "- 0-99:\n  Fixed by the bank.\n  - till\n- 100:\n  Free.\n\nAfter"
+
+
+def test_a_list_of_terms_with_a_structure_inside_is_a_layout(text):
+    assert text("<dl><dt>fee(day)</dt><dd><pre>run</pre></dd></dl>") == "fee(day)\n\n```\nrun\n```"
+    assert text("<dl><dt>a<dd><dl><dt>b<dd>c</dl></dl>") == "a\n\nb\n\nc"
+
+
+def test_code_and_numbers_of_lists(text):
     assert text("<pre>a\n  b</pre>") == "```\na\n  b\n```"
     assert text("<ol start=4><li>four<li>five</ol>") == "4. four\n5. five"
 
