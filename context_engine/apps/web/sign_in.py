@@ -93,7 +93,7 @@ def _check(request: Request) -> None:
 
 
 def _signed_in(request: Request, token: str, wanted: str) -> Response:
-    """Return a page that loads the next one: a cookie with SameSite=Strict is not sent on a redirect from another site."""
+    """Return a page that loads the next one: a strict cookie is not sent on a redirect from another site."""
     cookie = site_of(request).sessions.cookie(token)
     html = rendered_page(Page("signed_in.html", {"next": wanted}), caller=None)
     return html_response(html, 200, {"Set-Cookie": cookie, "Refresh": f"0; url={wanted}"})

@@ -2,13 +2,14 @@
 
 Read: the main content (`<main>` or the only `<article>` if hardly any text is outside of it, else the body) with
 headings, lists, tables (cells that span several rows repeated, a head of several rows as one), definition lists (a term
-and what it means as one item, unless they hold tables, headings or code), quotations, code and formulas in MathML; links with the targets that are addresses of their own; bold words as
-`**bold**`, struck ones as `~~struck~~`, raised and lowered ones as in 10⁶ and CO₂; filled-in, ticked and chosen values
-of forms; pictures by their alternative text. The encoding is given by the byte order mark, UTF-8, the `<meta>` or XML
-declaration, or a guess. Fields: title, author and dates of the head element. Reported, with their words, not read:
-navigation, page headers and footers, asides, elements that are hidden by an attribute or a style, form controls,
-fallback content (`<noscript>`, `<template>`), frames. Not read: scripts, styles, comments, targets within the site,
-signs that only link to their own heading ("¶"); nothing is fetched. Refused: elements nested over 5,000 deep.
+and what it means as one item, unless they hold tables, headings or code), quotations, code and formulas in MathML;
+links with the targets that are addresses of their own; bold words as `**bold**`, struck ones as `~~struck~~`, raised
+and lowered ones as in 10⁶ and CO₂; filled-in, ticked and chosen values of forms; pictures by their alternative text.
+The encoding is given by the byte order mark, UTF-8, the `<meta>` or XML declaration, or a guess. Fields: title, author
+and dates of the head element. Reported, with their words, not read: navigation, page headers and footers, asides,
+elements that are hidden by an attribute or a style, form controls, fallback content (`<noscript>`, `<template>`),
+frames. Not read: scripts, styles, comments, targets within the site, signs that only link to their own heading ("¶");
+nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
 from __future__ import annotations
