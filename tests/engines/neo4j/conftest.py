@@ -61,7 +61,7 @@ class Store:
 
     def empty(self) -> Self:
         """Delete the store's nodes; its indexes stay, so that the server need not plan its queries again."""
-        own = "n.store = $name OR any(label IN labels(n) WHERE label STARTS WITH $name)"
+        own = "(n.store = $name) OR any(label IN labels(n) WHERE label STARTS WITH $name)"
         self.ask(f"MATCH (n) WHERE {own} DETACH DELETE n", name=self.own["store_name"])
         return self
 

@@ -64,14 +64,14 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
     if len({(spec.connection, own.store_name, own.database) for spec, own in zip(specs, settings, strict=True)}) > 1:
         raise ConfigError("sources in several stores or databases: write them one by one with --source")
     server, own = _server(specs[0], context), settings[0]
-    from context_engine.adapters.sources.neo4j.sink import Neo4jSink, stored_hashes
+    from context_engine.adapters.sources.neo4j.copy_sink import Neo4jCopySink, hashes_of
 
     try:
         if options.dry_run:
-            yield DrySink(partial(stored_hashes, server, own.store_name))
+            yield DrySink(partial(hashes_of, server, own.store_name))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with Neo4jSink(
+        with Neo4jCopySink(
             server, own.store_name, own.bulk_rows,
             now=context.clock.now, embedder=embedder, place=place, repair=options.repair,
         ) as sink:  # fmt: skip

@@ -70,11 +70,6 @@ class SnapshotView(NamedTuple):
         """The keys of the access classes."""
         return self.classes
 
-    @property
-    def model_id(self) -> str | None:
-        """The model of the store's vectors; None without any."""
-        return self.state.model_id
-
     def only(self, key: int) -> SnapshotView:
         """Return the view of one of its classes."""
         return self._replace(classes=[key])

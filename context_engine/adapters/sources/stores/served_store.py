@@ -99,6 +99,18 @@ class ServedStoreBase:
         if self._embedder is not None and stored not in (None, self._embedder.model_id):
             raise other_model(stored, self._embedder.model_id, self.ingest)
 
+    def _check_analysis(self, stored: str, own: str) -> None:
+        """Check that texts were analysed as this program analyses them.
+
+        Raises:
+            StoreVersionMismatch: another version has analysed them.
+        """
+        if stored != own:
+            raise StoreVersionMismatch(
+                f"its texts were analysed by version {stored}, this program has {own}: '{self.ingest}' analyses them "
+                "again"
+            )
+
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""
         return self.watch.lowest()
