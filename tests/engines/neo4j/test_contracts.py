@@ -11,6 +11,7 @@ import pytest
 from context_engine.core.models import Chunk, SourceAnswer, SourceQuery
 from context_engine.testing import (
     AccessContract,
+    AccessProvableContract,
     CalibratableContract,
     CopyableContract,
     GraphStoreContract,
@@ -91,8 +92,8 @@ def closed_rules(source_id: str) -> str:
     return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
-class TestCapabilities(OfStore, CalibratableContract, CopyableContract, GraphStoreContract):
-    """A data folder of the contracts is a store, whose name is used again when the folder is gone."""
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, CopyableContract, GraphStoreContract):
+    """A folder of the contracts is a store, whose name is used again when it is gone, or says which store is a copy."""
 
     def make_store(self, data_dir: Path) -> Any:
         return self._of(data_dir).source(self.bank.spec(OPEN_SOURCE)).store
@@ -109,13 +110,14 @@ class TestCapabilities(OfStore, CalibratableContract, CopyableContract, GraphSto
         return replace(super().query(text, **fields), timeout_s=60.0)  # a server that just started plans for long
 
     def _of(self, data_dir: Path) -> Store:
-        name = _NAMES.get(data_dir)
-        if name is None:
+        self.bank.data_dir = data_dir
+        if data_dir not in _NAMES and not any(data_dir.iterdir()):
             gone = next((folder for folder in _NAMES if not folder.exists()), None)
-            name = _NAMES[data_dir] = f"graph_{len(_NAMES)}" if gone is None else _NAMES.pop(gone)
-            self.bank.own = {"store_name": name}
+            _NAMES[data_dir] = f"graph_{len(_NAMES)}" if gone is None else _NAMES.pop(gone)
+            self.bank.own = {"store_name": _NAMES[data_dir]}
             self.bank.empty()
-        self.bank.own = {"store_name": name}
+        if data_dir in _NAMES:
+            self.bank.own = {"store_name": _NAMES[data_dir]}
         return self.bank
 
 

@@ -98,6 +98,14 @@ def read_store(transaction: Transaction, store: str) -> tuple[GraphState, Learnt
     raise SourceNotFound(f"nothing was ingested into it: run '{INGEST}'")
 
 
+def make_state(transaction: Transaction, store: str, state: GraphState) -> None:
+    """Make a store that nobody writes to."""
+    transaction.rows(
+        "CREATE (s:ContextEngineStore {store: $store, state: $state, writer: '', until: 0.0})",
+        store=store, state=_text_of(state),
+    )  # fmt: skip
+
+
 def lock_state(transaction: Transaction, store: str) -> None:
     """Let nobody else change the state, or what was learnt, before the transaction has ended."""
     transaction.rows(f"{_STATE} SET s.locked = true", store=store)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from context_engine.adapters.sources.neo4j import copy_sink
+from context_engine.adapters.sources.neo4j import copies, copy_sink
 from context_engine.adapters.sources.neo4j.class_texts import NodeTexts, NodeWords, held_vectors
 from context_engine.adapters.sources.neo4j.conditions import NOTHING, GraphView, ScopedNodes, scoped
 from context_engine.adapters.sources.neo4j.graph import NodeGraph
@@ -15,11 +15,13 @@ from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.state import (
     VISIBLE,
     WORDS_VERSION,
+    class_indexes,
     lock_state,
     read_state,
     write_learnt,
 )
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.copies import CopiedStore, StoreName
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -46,7 +48,7 @@ _TRIES: Final = 3
 T = TypeVar("T")
 
 
-class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch]):
+class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore):
     """A knowledge base in the nodes of a Neo4j database. Opened on first use; safe for many threads.
 
     Args:
@@ -58,10 +60,10 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch]):
     """
 
     def __init__(
-        self, server: GraphServer, store: str, options: SearchOptions, embedder: Embedder | None, clock: Clock
+        self, server: GraphServer, store: StoreName, options: SearchOptions, embedder: Embedder | None, clock: Clock
     ) -> None:
         super().__init__(INGEST, options, embedder, clock)
-        self._server, self._store = server, store
+        self._server, self._store, self._own = server, store.name, store
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source after one commit; none if the source is unknown."""
@@ -99,6 +101,18 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch]):
             )
 
         return self._in_view(access, timeout_s, read)
+
+    def rebuild(self) -> None:
+        """Make every index of texts and vectors anew (`AccessProvable`)."""
+        with self._opened(None, READ_S) as view:
+            keys, dimension = view.keys, view.state.dimension
+        self._server.change_schema(class_indexes(self._store, keys, dimension, anew=True))
+
+    def _copy_as(self, name: str) -> None:
+        copies.copy_store(self._server, self._store, name)
+
+    def _remove_copy(self, name: str) -> None:
+        copies.remove_store(self._server, name)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""

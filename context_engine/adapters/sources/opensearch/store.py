@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from context_engine.adapters.sources.opensearch import copy_sink
+from context_engine.adapters.sources.opensearch import copies, copy_sink
 from context_engine.adapters.sources.opensearch.class_texts import IndexTexts, held_vectors, is_placed
 from context_engine.adapters.sources.opensearch.conditions import (
     CHUNK_FIELDS,
@@ -17,10 +17,12 @@ from context_engine.adapters.sources.opensearch.conditions import (
     chunk_of,
     fields_of,
 )
+from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.graph import IndexGraph, IndexWords
 from context_engine.adapters.sources.opensearch.search import IndexedRows, IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt
+from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -51,22 +53,28 @@ _OF_CHUNKS: Final = {"term": {"kind": "chunk"}}
 T = TypeVar("T")
 
 
-class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch]):
+class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], CopiedStore):
     """A knowledge base in the indices of an OpenSearch server. Opened on first use; safe for many threads.
 
     Args:
         server: that has the indices.
-        prefix: begins the names of the indices.
+        store: its indices.
         options: options of search.
         embedder: makes the vectors of questions; None: text search only.
         clock: measures the embedder's time, and dates what is kept.
     """
 
     def __init__(
-        self, server: OpenSearchServer, prefix: str, options: SearchOptions, embedder: Embedder | None, clock: Clock
+        self,
+        server: OpenSearchServer,
+        store: ShapedStore,
+        options: SearchOptions,
+        embedder: Embedder | None,
+        clock: Clock,
     ) -> None:
         super().__init__(INGEST, options, embedder, clock)
-        self._server, self._prefix = server, prefix
+        self._server, self._prefix = server, store.prefix
+        self._shaped, self._own = store, store.named
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source at one point in time; none if the source is unknown."""
@@ -108,6 +116,18 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch]):
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
         yield from self._in_view(None, READ_S, lambda view: copy_sink.stored_documents(view, source_id, keys))
+
+    def rebuild(self) -> None:
+        """Let the server merge every index into one segment, without deleted rows (`AccessProvable`)."""
+        calls = self._server.writing()
+        for index in StoreView.read(calls, self._prefix).indices:
+            calls.ask("POST", f"{index}/_forcemerge?max_num_segments=1")
+
+    def _copy_as(self, name: str) -> None:
+        copies.copy_store(self._server.writing(), self._shaped, name)
+
+    def _remove_copy(self, name: str) -> None:
+        copies.remove_store(self._server.writing(), name)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""

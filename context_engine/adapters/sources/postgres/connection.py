@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 from psycopg import sql
 
+from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
     ConfigError,
@@ -93,6 +94,11 @@ class Address(NamedTuple):
     connection: str
     schema: str
     read_from: ReadFrom
+
+
+def store_name(address: Address) -> StoreName:
+    """Return the name of the store at an address."""
+    return StoreName(f"postgres {address.connection}", address.schema)
 
 
 def parameters(connection: Connection, *, write: bool, read_from: ReadFrom) -> dict[str, str | int]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from context_engine.adapters.sources.postgres import adapters, calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, store_name
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, scoped, where
+from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.links import SourceGraph
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
@@ -53,7 +54,7 @@ _LEARNT: Final = (
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
 
 
-class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch]):
+class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], CopiedStore):
     """A knowledge base in a schema of a PostgreSQL database. Opened on first use; safe for many threads.
 
     Args:
@@ -65,7 +66,7 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch]):
 
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
         super().__init__(INGEST, options, embedder, clock)
-        self._servers = servers
+        self._servers, self._own = servers, store_name(servers.address)
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
         """Yield every chunk of a source in one snapshot; none if the source is unknown."""
@@ -131,13 +132,11 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch]):
             watched = self.watch.recall([access_class.key for access_class in state.readable(access)])
             return probe(session, state, source_id, access, watched)
 
-    def copy_to(self, data_dir: Path) -> None:
-        """Copy a snapshot of the store for a trial in a data folder (`AccessProvable`)."""
-        copies.copy_store(self._servers, data_dir)
+    def _copy_as(self, name: str) -> None:
+        copies.copy_store(self._servers, name)
 
-    def drop_copy(self, data_dir: Path) -> None:
-        """Remove the copy for a data folder (`CopiesElsewhere`)."""
-        copies.drop_copy(self._servers, data_dir)
+    def _remove_copy(self, name: str) -> None:
+        copies.drop_copy(self._servers, name)
 
     def rebuild(self) -> None:
         """Build every index anew (`AccessProvable`)."""
@@ -155,9 +154,9 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch]):
             calibrations.keep(session, domain, plan, found)
 
     @contextmanager
-    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[ReadAdapters]:
         with self._view(access, READ_S) as view:
-            yield self._rows(view), view.classes
+            yield self._rows(view), {each.key: each.holds for each in view.state.readable(access)}
 
     def _writing_adapters(self, origin: Origin | None = None) -> AbstractContextManager[AdapterRows]:
         return adapters.writing_adapters(self._servers, origin)

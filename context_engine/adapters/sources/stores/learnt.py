@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
+from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import MAPS, AdapterRows, Origin, VectorModel
 from context_engine.adapters.sources.stores.searched_store import Q, R, SearchedStore
 from context_engine.adapters.sources.stores.trainable_store import (
@@ -144,6 +145,16 @@ class Learnt:
         if found:
             self._replace(domain, self.calibrations(domain).keys(), found)
 
+    def adopt(self, other: Learnt) -> None:
+        """Take over what another store has learnt; this one has learnt nothing."""
+        for row in other._fields["adapters"]:
+            other._read_maps(row[1])
+        for table, columns in (("adapters", _ADAPTER), ("adapter_switches", _SWITCH)):
+            marks = ", ".join("?" * len(columns.split(",")))
+            rows = other._tables.execute(f"SELECT {columns} FROM {table}").fetchall()
+            self._tables.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        self._fields |= {name: other._fields[name] for name in ("moves", "calibrations")}
+
     def forget_moved(self, keys: Collection[int]) -> None:
         """Remove what was learnt from classes that documents have left or entered."""
         gone = {*self.adapters(None).forget_learnt_from(keys)}
@@ -266,9 +277,9 @@ class LearningStore(SearchedStore[L, R, Q], Generic[L, R, Q]):
         return view.learnt.calibrations(domain)
 
     @contextmanager
-    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[ReadAdapters]:
         with self._opened(access, READ_S) as view:
-            yield self._rows(view), view.keys
+            yield self._rows(view), {each.key: each.holds for each in view.classes}
 
     @contextmanager
     def _writing_adapters(self, origin: Origin | None = None) -> Iterator[AdapterRows]:
