@@ -131,6 +131,10 @@ class LearntAdaptersContract(StoreContract):
                     continue
                 raise AssertionError("an unknown adapter must raise StoreError")
 
+    def _skip_unless_copied(self, store: object) -> None:
+        if not isinstance(store, CopyableAdapters):
+            raise SkipTest("does not copy adapters")
+
     def _in_force(self, store: LearntAdapters) -> list[str]:
         return [adapter.adapter_id for adapter in store.adapters(self.domain) if adapter.in_force]
 
@@ -186,8 +190,7 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
     def test_another_store_keeps_the_adapters(self) -> None:
         with self.folder() as data_dir, self.folder() as other:
             with self.opened(data_dir) as store:
-                if not isinstance(store, CopyableAdapters):
-                    raise SkipTest("does not copy adapters")
+                self._skip_unless_copied(store)
                 on, hidden = self.keep_one(store, 1.0).adapter_id, self.keep_one(store, 2.0, CLOSED_SOURCE).adapter_id
                 store.use_adapter(self.domain, on)
                 copied, evidence = store.copied_adapters(self.domain), store.adapters(self.domain)[0].evidence

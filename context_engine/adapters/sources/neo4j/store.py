@@ -25,7 +25,6 @@ from context_engine.adapters.sources.stores.copies import CopiedStore, StoreName
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (
@@ -42,7 +41,7 @@ from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
 from context_engine.errors import SourceBusy
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    pass
 
 _TRIES: Final = 3
 T = TypeVar("T")
@@ -58,6 +57,8 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
         embedder: makes the vectors of questions; None: text search only.
         clock: measures the embedder's time.
     """
+
+    _asking, _graph = NodeSearch, NodeGraph
 
     def __init__(
         self, server: GraphServer, store: StoreName, options: SearchOptions, embedder: Embedder | None, clock: Clock
@@ -154,18 +155,6 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
 
     def _scoped(self, view: GraphView, scopes: Sequence[Scope]) -> dict[str, ScopedNodes]:
         return {scope.source_id: scoped(view, scope) for scope in scopes if scope.source_id in view.state.sources}
-
-    def _asking(
-        self,
-        view: GraphView,
-        question: StoreQuestion | None,
-        vector: Sequence[float] | None,
-        adapter: DomainAdapter | None,
-    ) -> NodeSearch:
-        return NodeSearch(view, question, vector, self.options, self.watch, adapter)
-
-    def _graph(self, view: GraphView, rows: ScopedNodes, search: Callable[[], NodeSearch]) -> NodeGraph:
-        return NodeGraph(view, rows, search)
 
     def _vocabulary(self, view: GraphView, rows: ScopedNodes | None, asked: Sequence[str]) -> NodeWords:
         return NodeWords(view, NOTHING if rows is None else rows.condition)

@@ -26,7 +26,6 @@ from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (
@@ -45,7 +44,7 @@ from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
 from context_engine.errors import SourceBusy, SourceError, SourceNotFound, SourceUnavailable
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    pass
 
 _TRIES: Final = 3
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
@@ -63,6 +62,8 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
         embedder: makes the vectors of questions; None: text search only.
         clock: measures the embedder's time, and dates what is kept.
     """
+
+    _asking, _graph = IndexSearch, IndexGraph
 
     def __init__(
         self,
@@ -173,18 +174,6 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
 
     def _scoped(self, view: StoreView, scopes: Sequence[Scope]) -> dict[str, IndexedRows]:
         return {scope.source_id: scoped(view, scope) for scope in scopes if scope.source_id in view.state.sources}
-
-    def _asking(
-        self,
-        view: StoreView,
-        question: StoreQuestion | None,
-        vector: Sequence[float] | None,
-        adapter: DomainAdapter | None,
-    ) -> IndexSearch:
-        return IndexSearch(view, question, vector, self.options, self.watch, adapter)
-
-    def _graph(self, view: StoreView, rows: IndexedRows, search: Callable[[], IndexSearch]) -> IndexGraph:
-        return IndexGraph(view, rows, search)
 
     def _vocabulary(self, view: StoreView, rows: IndexedRows | None, asked: Sequence[str]) -> IndexWords:
         return IndexWords(view, NOTHING if rows is None else rows.query, asked)

@@ -11,6 +11,7 @@ from context_engine.adapters.sources.postgres import adapters, calibrations, cop
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, store_name
+from context_engine.adapters.sources.postgres.graph import StoreGraph
 from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
@@ -19,10 +20,8 @@ from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.copies import CopiedStore
-from context_engine.adapters.sources.stores.links import SourceGraph
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.searched_store import SearchedStore
 from context_engine.adapters.sources.stores.trainable_store import READ_S, KeptCalibration
@@ -42,7 +41,7 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Clock, Embedder
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    pass
 
 _LISTED_AT_ONCE: Final = 1_000
 T = TypeVar("T")
@@ -63,6 +62,8 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         embedder: makes the vectors of questions; None: text search only.
         clock: measures the embedder's time, and dates what is kept.
     """
+
+    _asking, _graph = StoreSearch, StoreGraph
 
     def __init__(self, servers: Servers, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
         super().__init__(INGEST, options, embedder, clock)
@@ -191,20 +192,6 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         )
         keys = dict(rows.fetchall())
         return {name: scoped(view, scope, keys[name]) for name, scope in by_id.items() if name in keys}
-
-    def _asking(
-        self,
-        view: SnapshotView,
-        question: StoreQuestion | None,
-        vector: Sequence[float] | None,
-        adapter: DomainAdapter | None,
-    ) -> StoreSearch:
-        return StoreSearch(view, question, vector, self.options, self.watch, adapter)
-
-    def _graph(self, view: SnapshotView, rows: ScopedRows, search: Callable[[], StoreSearch]) -> SourceGraph:
-        from context_engine.adapters.sources.postgres.graph import StoreGraph  # few searches follow links
-
-        return StoreGraph(view, rows, search)
 
     def _vocabulary(self, view: SnapshotView, rows: ScopedRows | None, asked: Sequence[str]) -> SourceWords:
         return SourceWords(view.session, view.classes, NOTHING if rows is None else where([rows]))

@@ -112,14 +112,15 @@ class Learnt:
     ) -> None:
         """Replace the calibrations of a plan."""
         rows = [(part.scorer_id, part.key, calibration, part.state) for part, calibration in found]
-        self._replace(domain, plan.state, rows)
+        self.replace_calibrations(domain, plan.state, rows)
 
-    def _replace(
+    def replace_calibrations(
         self,
         domain: str,
         gone: Collection[tuple[str, int]],
         found: Sequence[tuple[str, int, ScopeCalibration, CalibratedExtent]],
     ) -> None:
+        """Remove the calibrations of some scorers and classes, and add others."""
         rows = [row for row in self._fields["calibrations"] if row[0] != domain or (row[1], row[2]) not in gone]
         added = [[domain, scorer, key, asdict(calibration), list(extent)] for scorer, key, calibration, extent in found]
         self._fields["calibrations"] = [*rows, *added]
@@ -143,7 +144,7 @@ class Learnt:
             if access in keys
         ]
         if found:
-            self._replace(domain, self.calibrations(domain).keys(), found)
+            self.replace_calibrations(domain, self.calibrations(domain).keys(), found)
 
     def adopt(self, other: Learnt) -> None:
         """Take over what another store has learnt; this one has learnt nothing."""

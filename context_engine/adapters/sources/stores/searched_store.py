@@ -71,17 +71,15 @@ Q = TypeVar("Q", bound=ViewSearch[Any])
 class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
     """A store in a server that is searched; V is a view of it, R the rows of a source, Q a question to a view."""
 
+    _asking: Callable[..., Q]
+    """Makes a search of a view, a question, a vector, options, a watch and an adapter."""
+    _graph: Callable[..., SourceGraph]
+    """Makes a graph of a view, rows, and what begins a search."""
+
     if TYPE_CHECKING:
 
         def _scoped(self, view: V, scopes: Sequence[Scope]) -> Mapping[str, R]:
             """Return the rows of each source that was ever written, by its id."""
-
-        def _asking(
-            self, view: V, question: StoreQuestion | None, vector: Sequence[float] | None, adapter: DomainAdapter | None
-        ) -> Q:
-            """Return a search by text, and by a vector under an adapter."""
-
-        def _graph(self, view: V, rows: R, search: Callable[[], Q]) -> SourceGraph: ...
 
         def _vocabulary(self, view: V, rows: R | None, asked: Sequence[str]) -> Vocabulary:
             """Return the words of a source; none of one that was never written."""
@@ -204,10 +202,10 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
         """
         stored = view.state.model_id
         if vector is None or stored is None:
-            return self._asking(view, question, None, None), ""
+            return self._asking(view, question, None, self.options, self.watch), ""
         self._check_model(stored)
         adapter, missed = self._chosen(view, domain)
-        return self._asking(view, question, vector, adapter), missed
+        return self._asking(view, question, vector, self.options, self.watch, adapter), missed
 
     def _best_of(
         self,
@@ -218,7 +216,9 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
         adapter: DomainAdapter | None,
     ) -> SourceAnswer:
         question = question_of(query.words or query.text, self.options, query.expansions)
-        search = self._asking(view, question, vector if view.state.model_id else None, adapter)
+        search = self._asking(
+            view, question, vector if view.state.model_id else None, self.options, self.watch, adapter
+        )
         sources = self._scoped(view, [Scope(source_id=source_id) for source_id in source_ids])
         chunks = chain.from_iterable(search.best(list(sources.values()), query.top_k).values())
         best = sorted(chunks, key=lambda chunk: -chunk.scores[0].value)[: query.top_k]
