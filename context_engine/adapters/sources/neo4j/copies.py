@@ -16,6 +16,7 @@ from context_engine.adapters.sources.neo4j.state import (
     store_indexes,
     write_learnt,
 )
+from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.errors import SourceBusy, SourceError
 
 _AT_ONCE: Final = 1_000
@@ -72,6 +73,13 @@ def remove_store(server: GraphServer, store: str) -> None:
                 ((deleted,),) = transaction.rows(
                     f"MATCH {nodes} WITH n LIMIT {_AT_ONCE} DETACH DELETE n RETURN count(*)", store=store
                 )
+
+
+def copies_of(view: GraphView, store: StoreName) -> list[str]:
+    """Return the names of the copies of a store."""
+    rows = view.rows("MATCH (s:ContextEngineStore) WHERE s.store =~ $names RETURN s.store ORDER BY s.store",
+                     names=store.copies)  # fmt: skip
+    return [name for (name,) in rows]
 
 
 def _copy_nodes(view: GraphView, target: str, first: int) -> None:

@@ -33,11 +33,9 @@ from context_engine.core.models import (
     Classification,
     Examination,
     HeldVectors,
-    Notice,
-    NoticeCode,
     WholeDocument,
 )
-from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
+from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import SourceBusy
 
 if TYPE_CHECKING:
@@ -90,15 +88,16 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
                 " RETURN count(n)",
                 source=source_id,
             )
-            recall = self.watch.recall(view.keys)
-            low = recall is not None and recall < LEAST_RECALL
-            return Examination(
+            left = copies.copies_of(view, self._own) if access is None else []
+            return self._examination(
+                source_id,
+                view.keys,
+                [f"its nodes have the label {name}, and its indexes begin with that name" for name in left],
+                {},
                 kind=f"Neo4j {version} {edition}",
                 version=version,
                 documents=documents,
                 search_method="full text" if view.state.model_id is None else "full text, vectors",
-                warnings=(Notice(NoticeCode.ANN_RECALL_LOW, source_id, "ann_recall_low"),) if low else (),
-                details={} if recall is None else {"ann_recall": round(recall, 3)},
             )
 
         return self._in_view(access, timeout_s, read)

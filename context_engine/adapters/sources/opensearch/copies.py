@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ from context_engine.adapters.sources.opensearch.state import (
     make_index,
     rows_of,
 )
+from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.errors import SourceBusy, SourceError
 
 
@@ -49,6 +51,12 @@ def remove_store(calls: Calls, prefix: str) -> None:
     """Remove every index of a store."""
     for name in sorted(calls.ask("GET", f"{prefix}-*/_alias")):
         calls.ask("DELETE", name)
+
+
+def copies_of(calls: Calls, store: StoreName) -> list[str]:
+    """Return the prefixes of the copies of a store."""
+    names = [name.removesuffix("-state") for name in calls.ask("GET", f"{store.begin_of_copies}*-state/_alias")]
+    return sorted(filter(re.compile(store.copies).match, names))
 
 
 def _copied(calls: Calls, view: StoreView, store: ShapedStore, access_class: IndexClass, target: str) -> IndexClass:

@@ -35,12 +35,10 @@ from context_engine.core.models import (
     Chunk,
     Examination,
     HeldVectors,
-    Notice,
-    NoticeCode,
     ScopeCalibration,
     WholeDocument,
 )
-from context_engine.core.protocols import LEAST_RECALL, Clock, Embedder
+from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import SourceBusy, SourceError, SourceNotFound, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -91,15 +89,16 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
             version = str(view.calls.ask("GET", "")["version"]["number"])
             query = both(view.state.visible, _OF_DOCUMENTS, _of(source_id))
             (result,) = view.search([{"size": 0, "track_total_hits": True, "query": query}])
-            recall = self.watch.recall([access_class.key for access_class in view.classes])
-            low = recall is not None and recall < LEAST_RECALL
-            return Examination(
+            left = copies.copies_of(view.calls, self._own) if access is None else []
+            return self._examination(
+                source_id,
+                view.keys,
+                [f"DELETE {name}-* removes it" for name in left],
+                {"indices": len(view.indices)},
                 kind=f"OpenSearch {version}",
                 version=version,
                 documents=result["hits"].get("total", {"value": 0})["value"],
                 search_method="terms" if view.state.model_id is None else "terms, k-NN",
-                warnings=(Notice(NoticeCode.ANN_RECALL_LOW, source_id, "ann_recall_low"),) if low else (),
-                details={"indices": len(view.indices), **({} if recall is None else {"ann_recall": round(recall, 3)})},
             )
 
         return self._in_view(access, timeout_s, read)

@@ -7,7 +7,6 @@ file names, and nothing else, also when the copies are gone.
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -54,12 +53,17 @@ class StoreName(NamedTuple):
 
     def new_copy(self) -> str:
         """Return a name for a copy."""
-        return f"{self.name[:_MOST_NAME]}{_MARK}{secrets.token_hex(6)}"
+        return f"{self.begin_of_copies}{secrets.token_hex(6)}"
+
+    @property
+    def begin_of_copies(self) -> str:
+        """What the names of its copies begin with."""
+        return f"{self.name[:_MOST_NAME]}{_MARK}"
 
     @property
     def copies(self) -> str:
-        """The pattern of the names of its copies, a regular expression."""
-        return f"^{re.escape(self.name[:_MOST_NAME])}{_MARK}[0-9a-f]{{12}}$"
+        """The pattern of the names of its copies, a regular expression; no character of a name is special there."""
+        return f"^{self.begin_of_copies}[0-9a-f]{{12}}$"
 
 
 class CopiedStore:

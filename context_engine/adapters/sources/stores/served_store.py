@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,7 +14,7 @@ from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.vector_form import shortened
-from context_engine.core.models import Notice, NoticeCode, ScoreKind, SourceSpec
+from context_engine.core.models import Examination, Notice, NoticeCode, ScoreKind, SourceSpec, notices_about
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import ConfigError, RepartitionRequired, StoreVersionMismatch
 from context_engine.settings.messages import config_error
@@ -114,6 +114,22 @@ class ServedStoreBase:
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""
         return self.watch.lowest()
+
+    def _examination(
+        self, source_id: str, keys: Sequence[int], copies: Iterable[str], details: Mapping[str, Any], **fields: Any
+    ) -> Examination:
+        """Return an examination, with the watched recall and what trials have left.
+
+        Args:
+            keys: the access classes that the reader may read.
+            copies: the copies of the store in its server, each with how it is removed.
+            fields: the other fields.
+        """
+        recall = self.watch.recall(keys)
+        low = [self._note(NoticeCode.ANN_RECALL_LOW, source_id, keys)] if any(map(self.watch.is_low, keys)) else []
+        left = [f"it has a copy that a trial left, unless one runs now: {copy}" for copy in copies]
+        measured = {} if recall is None else {"ann_recall": round(recall, 3)}
+        return Examination(warnings=notices_about(source_id, *low, *left), details={**details, **measured}, **fields)
 
     def _notes(
         self, question: StoreQuestion | None, keys: Sequence[int], *, by_vector: bool, has_vectors: bool
