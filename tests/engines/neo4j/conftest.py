@@ -64,9 +64,11 @@ class Store:
 
     def empty(self) -> Self:
         """Delete the store's nodes; its indexes stay, so that the server need not plan its queries again."""
-        own = "(n.store = $name) OR any(label IN labels(n) WHERE label STARTS WITH $name)"
-        self.ask(f"MATCH (n) WHERE {own} DETACH DELETE n", name=self.own["store_name"])
+        self.ask(f"{self.nodes} DETACH DELETE n", name=self.own["store_name"])
         return self
+
+    nodes = "MATCH (n) WHERE n.store = $name OR any(label IN labels(n) WHERE label STARTS WITH $name)"
+    """All nodes `n` of the store `$name`, in Cypher."""
 
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Any:
         return open_neo4j(spec or self.spec(), self.context(rules_of))

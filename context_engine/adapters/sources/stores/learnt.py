@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import MAPS, AdapterRows, Origin, VectorModel
@@ -21,6 +21,7 @@ from context_engine.adapters.sources.stores.trainable_store import (
     READ_S,
     CalibratedExtent,
     ClassTexts,
+    ClassView,
     CommittedState,
     KeptCalibration,
 )
@@ -204,32 +205,14 @@ def _size(maps: bytes | int) -> int:
     return maps if isinstance(maps, int) else len(maps)
 
 
-class LearntState(CommittedState, Protocol):
-    """The state of a store that keeps what it has learnt beside it."""
-
-    @property
-    def base_id(self) -> str: ...
-
-    @property
-    def words_version(self) -> str: ...
-
-
-class LearntView(Protocol):
+class LearntView(ClassView, Protocol):
     """What a caller may read of a store, and what the store has learnt."""
-
-    @property
-    def keys(self) -> list[int]: ...
-
-    @property
-    def state(self) -> LearntState: ...
 
     @property
     def classes(self) -> Sequence[HeldClass]: ...
 
     @property
     def learnt(self) -> Learnt: ...
-
-    def only(self, key: int) -> Self: ...
 
 
 L = TypeVar("L", bound=LearntView)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,7 +18,7 @@ from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import Examination, Notice, NoticeCode, ScoreKind, SourceSpec, notices_about
 from context_engine.core.protocols import Clock, Embedder
-from context_engine.errors import ConfigError, RepartitionRequired, StoreVersionMismatch
+from context_engine.errors import ConfigError, RepartitionRequired, SourceBusy, StoreVersionMismatch
 from context_engine.settings.messages import config_error
 
 EMBEDDING_SHARE: Final = 0.8
@@ -49,6 +51,21 @@ def embedder_of(context: SourceContext) -> Embedder | None:
     """Return the configured embedder, which makes vectors of the configured length; None if there is none."""
     embedder = context.embedder()
     return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
+
+
+@contextmanager
+def turn(turns: BoundedSemaphore, timeout_s: float) -> Iterator[None]:
+    """Wait for one of the connections of a server, and give it back at the end.
+
+    Raises:
+        SourceBusy: all are in use.
+    """
+    if not turns.acquire(timeout=timeout_s):
+        raise SourceBusy("all its connections are in use: ask again, or raise max_connections", retryable=True)
+    try:
+        yield
+    finally:
+        turns.release()
 
 
 def other_model(stored: str | None, configured: str, ingest: str) -> StoreVersionMismatch:

@@ -124,12 +124,20 @@ class CommittedState(Protocol):
     """The state of a store after a commit.
 
     Attributes:
+        base_id: names the store.
         generation: the number of the commit.
+        words_version: the analysis of its texts.
         model_id, dimension: of the vectors; None and any number without vectors.
     """
 
     @property
+    def base_id(self) -> str: ...
+
+    @property
     def generation(self) -> int: ...
+
+    @property
+    def words_version(self) -> str: ...
 
     @property
     def model_id(self) -> str | None: ...
