@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from context_engine.adapters.sources.neo4j import search
 from context_engine.core.models import Settings
 from tests.engines.neo4j.conftest import Store
-from tests.engines.parity import AdapterParity, TextParity
+from tests.engines.parity import QUESTION, AdapterParity, TextParity, cosines, keep
 from tests.engines.postgres.test_graph import (
     Banks,
     filled_banks,
@@ -27,7 +28,14 @@ class TestText(TextParity):
 
 
 class TestAdapters(AdapterParity):
-    pass
+    def test_an_index_of_the_vectors_serves_an_adapter_too(self, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
+        keep(filled, "notes")
+        by_index, exact = filled.source(), filled.source()
+        for key in range(1, 4):
+            exact.store.watch.add(key, 0.5)
+        assert cosines(by_index.search(QUESTION)) == cosines(exact.search(QUESTION))
+        assert by_index.store.watched_recall() in (None, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,13 @@ from context_engine.adapters.sources.stores.ranking import (
     LEAST_POOL,
     Ranking,
     RowRanker,
+    ViewSearch,
     best_chunks,
     first_pool,
     nearest_wanted,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
-from context_engine.core.models import Chunk, TermStatistics
+from context_engine.core.models import Chunk
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -60,18 +61,11 @@ class _Found(NamedTuple):
     keys: dict[int, int]
 
 
-class NodeSearch:
-    """One question to a view.
+class NodeSearch(ViewSearch):
+    """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
         question: None if it has no terms.
-        vector: of the question; None: search by text only.
-        watch: the recall of the vector indexes.
-        adapter: maps the vectors before they are compared; None: they are compared as they are.
-
-    Attributes:
-        adapter: the argument.
-        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
     """
 
     def __init__(
@@ -83,11 +77,10 @@ class NodeSearch:
         watch: RecallWatch,
         adapter: DomainAdapter | None = None,
     ) -> None:
-        self._view, self._options, self._watch = view, options, watch
+        super().__init__(view.state.model_id, vector, options, watch, adapter)
+        self._view = view
         asked = vector if vector is None or adapter is None else adapter.asked(vector).tolist()
         self._vector = None if asked is None or not any(asked) else list(map(float, asked))
-        model = str(view.state.model_id) if adapter is None else adapter.scorer_id
-        self.adapter, self.scorer_id = adapter, "" if vector is None else model
         self._ranker = RowRanker(
             question,
             view.collection(question),
@@ -98,11 +91,6 @@ class NodeSearch:
         )
         self._words = self._full_text()
         self._best: StoreEvidence | None = None
-
-    @property
-    def statistics(self) -> TermStatistics:
-        """How frequent the question's terms are, for the engine."""
-        return self._ranker.statistics
 
     def best(self, sources: Sequence[ScopedNodes], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from context_engine.adapters.sources.stores.links import SourceGraph, links
 from context_engine.adapters.sources.stores.misspelt import Vocabulary, looked_up, unknown_words
 from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
-from context_engine.adapters.sources.stores.ranking import CheckedRows
+from context_engine.adapters.sources.stores.ranking import CheckedRows, ViewSearch
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.served_store import EMBEDDING_SHARE
 from context_engine.adapters.sources.stores.trainable_store import (
@@ -29,7 +29,6 @@ from context_engine.core.models import (
     NoticeCode,
     SourceAnswer,
     SourceQuery,
-    TermStatistics,
 )
 from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import SourceError
@@ -39,33 +38,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=ClassView)
 R = TypeVar("R", bound=CheckedRows)
-Rows = TypeVar("Rows", contravariant=True)
-
-
-class ViewSearch(Protocol[Rows]):
-    """One question to a view."""
-
-    @property
-    def adapter(self) -> DomainAdapter | None:
-        """Maps the vectors before they are compared."""
-        ...
-
-    @property
-    def scorer_id(self) -> str:
-        """Of its cosines: the model, or the model and the adapter; "" for a search by text only."""
-        ...
-
-    @property
-    def statistics(self) -> TermStatistics:
-        """How frequent the question's terms are, for the engine."""
-        ...
-
-    def best(self, sources: Sequence[Rows], top_k: int) -> Mapping[str, Sequence[Chunk]]:
-        """Return the best top_k chunks of each source."""
-        ...
-
-
-Q = TypeVar("Q", bound=ViewSearch[Any])
+Q = TypeVar("Q", bound=ViewSearch)
 
 
 class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
