@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 from unittest import SkipTest
 
-from context_engine.core.models import AccessScope, StoredAdapter, scorer_name
-from context_engine.core.protocols import Calibratable, LearntAdapters, StoredVectors, Trainable
+from context_engine.core.models import AccessClass, AccessScope, StoredAdapter, scorer_name
+from context_engine.core.protocols import Calibratable, CopyableAdapters, LearntAdapters, StoredVectors, Trainable
 from context_engine.errors import StoreError
 from context_engine.testing.capability_conformance import CLOSED_SOURCE, OPEN_SOURCE, OPEN_TEXTS, StoreContract
 
@@ -131,6 +131,10 @@ class LearntAdaptersContract(StoreContract):
                     continue
                 raise AssertionError("an unknown adapter must raise StoreError")
 
+    def _skip_unless_copied(self, store: object) -> None:
+        if not isinstance(store, CopyableAdapters):
+            raise SkipTest("does not copy adapters")
+
     def _in_force(self, store: LearntAdapters) -> list[str]:
         return [adapter.adapter_id for adapter in store.adapters(self.domain) if adapter.in_force]
 
@@ -182,6 +186,24 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
             kept = self.keep_one(store, 1.0)
             plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True, adapter_id=kept.adapter_id)
             assert scorer_name(kept.model_id, kept.adapter_id) in {part.scorer_id for part in plan.parts}
+
+    def test_another_store_keeps_the_adapters(self) -> None:
+        with self.folder() as data_dir, self.folder() as other:
+            with self.opened(data_dir) as store:
+                self._skip_unless_copied(store)
+                on, hidden = self.keep_one(store, 1.0).adapter_id, self.keep_one(store, 2.0, CLOSED_SOURCE).adapter_id
+                store.use_adapter(self.domain, on)
+                copied, evidence = store.copied_adapters(self.domain), store.adapters(self.domain)[0].evidence
+            with self.opened(other) as store:
+                for _ in range(2):  # the second time changes nothing
+                    assert {*store.keep_copied(self.domain, copied)} == {on, hidden}
+                assert self._in_force(store) == [on]
+                assert [kept.adapter_id for kept in store.adapters(self.domain, access=_NOBODY)] == [on]
+                assert store.adapters(self.domain)[0].evidence == evidence
+                assert store.undo_adapter(self.domain) and self._in_force(store) == []
+                unknown = copied[0]._replace(access=frozenset({AccessClass("nobody has these rules")}))
+                others = copied[0]._replace(model_id="another-model")
+                assert not store.keep_copied(self.domain, [unknown, others])
 
     def test_a_trial_finds_no_unreadable_chunk(self) -> None:
         with self.store() as store:

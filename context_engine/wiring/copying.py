@@ -12,7 +12,7 @@ from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.adapters.sources.stores.copying import Progress, SourceCopy, StoreCopier, planned
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import NOTHING, DomainSpec, SourceSpec
-from context_engine.core.protocols import Copyable, CopySink, LearntAdapters
+from context_engine.core.protocols import Copyable, CopyableAdapters, CopySink, LearntAdapters
 from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener
@@ -47,6 +47,7 @@ class DomainCopy(NamedTuple):
     Attributes:
         calibrations: how many were kept.
         adapters_left: the learnt adapters in force that stay behind.
+        adapters_kept: the learnt adapters that the target has too.
         vectors_refused: whether the target can hold no vectors.
         manifest: by source, the keys that the manifest must have to search the target; those that it has are left out.
     """
@@ -57,6 +58,7 @@ class DomainCopy(NamedTuple):
     adapters_left: Sequence[str]
     vectors_refused: bool
     manifest: Mapping[str, Mapping[str, Any]]
+    adapters_kept: Sequence[str] = ()
 
     @property
     def same(self) -> bool:
@@ -137,9 +139,9 @@ def _store_of(spec: SourceSpec) -> tuple[str, str | None, str]:
 def copy_domain(
     setup: Setup, domain: DomainSpec, order: CopyOrder, *, data_dir: Path, progress: Progress
 ) -> DomainCopy:
-    """Copy the sources of a domain with their vectors and calibrations, and compare every document.
+    """Copy the sources of a domain with their vectors, calibrations and adapters, and compare every document.
 
-    Calibrations are those of a whole domain, so they are left out where only one of several sources is copied.
+    Calibrations and adapters are those of a whole domain, so they are left out where only one source is copied.
 
     Raises:
         ConfigError: an adapter cannot be read from or written to.
@@ -155,29 +157,36 @@ def copy_domain(
 
     options = SinkOptions(dry_run=order.dry_run)
     ids, targets = [pair.origin.id for pair in pairs], [pair.target for pair in pairs]
-    with (
-        opened(pairs[0].origin) as origin,
-        opened(pairs[0].target),  # an adapter that cannot be copied to is reported before anything is written
-        open_sink(setup, domain, targets, order.target, options, data_dir=data_dir, embedder=lambda: None) as sink,
-    ):
-        adapters = _adapters(origin, domain)
-        if order.dry_run:
-            sources = [planned(origin, sink, source_id, delete=order.delete) for source_id in ids]
-            return DomainCopy(domain.domain, sources, 0, adapters, False, {})
-        if not isinstance(sink, CopySink):
-            raise ConfigError(f"adapter {order.target!r} cannot be copied to")
-        copier = StoreCopier(origin, lambda: opened(pairs[0].target), sink, progress)
-        sources = [copier.copy(source_id, delete=order.delete) for source_id in ids]
-        calibrations = () if order.source_id else origin.class_calibrations(domain.domain)
-        sink.finish_copy(domain.domain, ids, calibrations)
+    # An adapter that cannot be copied to is reported before anything is written.
+    with opened(pairs[0].origin) as origin, opened(pairs[0].target) as target:
+        with open_sink(setup, domain, targets, order.target, options, data_dir=data_dir, embedder=lambda: None) as sink:
+            if order.dry_run:
+                sources = [planned(origin, sink, source_id, delete=order.delete) for source_id in ids]
+                return DomainCopy(domain.domain, sources, 0, (), False, {})
+            if not isinstance(sink, CopySink):
+                raise ConfigError(f"adapter {order.target!r} cannot be copied to")
+            copier = StoreCopier(origin, lambda: opened(pairs[0].target), sink, progress)
+            sources = [copier.copy(source_id, delete=order.delete) for source_id in ids]
+            calibrations = () if order.source_id else origin.class_calibrations(domain.domain)
+            sink.finish_copy(domain.domain, ids, calibrations)
+        kept = [] if order.source_id else _kept_adapters(origin, target, domain.domain)
+        left = [adapter_id for adapter_id in _in_force(origin, domain.domain) if adapter_id not in kept]
     manifest = {pair.target.id: _keys(pair.target) for pair in pairs if pair.target not in domain.sources}
-    return DomainCopy(domain.domain, sources, len(calibrations), adapters, copier.vectors_refused, manifest)
+    return DomainCopy(domain.domain, sources, len(calibrations), left, copier.vectors_refused, manifest, kept)
 
 
-def _adapters(store: Copyable, domain: DomainSpec) -> list[str]:
+def _kept_adapters(origin: Copyable, target: Copyable, domain: str) -> list[str]:
+    """Copy the learnt adapters of a domain, and return the ids of those that the target keeps."""
+    if not isinstance(origin, CopyableAdapters) or not isinstance(target, CopyableAdapters):
+        return []
+    adapters = origin.copied_adapters(domain)
+    return sorted(target.keep_copied(domain, adapters)) if adapters else []
+
+
+def _in_force(store: Copyable, domain: str) -> list[str]:
     if not isinstance(store, LearntAdapters):
         return []
-    return [adapter.adapter_id for adapter in store.adapters(domain.domain) if adapter.in_force]
+    return [adapter.adapter_id for adapter in store.adapters(domain) if adapter.in_force]
 
 
 def _keys(spec: SourceSpec) -> Mapping[str, Any]:

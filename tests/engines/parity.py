@@ -16,11 +16,12 @@ from context_engine.core.models import (
     AccessScope,
     Chunk,
     Classification,
+    ExaminationRequest,
     ScoreKind,
     SourceQuery,
     UnknownWord,
 )
-from context_engine.errors import StoreError
+from context_engine.errors import ConfigError, StoreError
 from context_engine.testing import FakeEmbedder
 
 DOCUMENTS = {
@@ -191,6 +192,20 @@ class AdapterParity:
         assert base.version(OPEN, 5.0) == before
         keep(filled, "notes")
         assert base.version(OPEN, 5.0) != before
+
+    def test_a_copy_that_a_trial_left_is_named(self, filled: Any, tmp_path: Path) -> None:
+        adapter_id, source = keep(filled, "notes"), filled.source()
+        source.store.copy_to(tmp_path)
+        request = ExaminationRequest(domain="NPA", timeout_s=60.0)
+        assert len(source.examine(request).warnings) == 1
+        filled.data_dir = tmp_path
+        copied = filled.source()
+        assert [kept.adapter_id for kept in copied.store.adapters("NPA") if kept.in_force] == [adapter_id]
+        assert cosines(copied.search(QUESTION)) == cosines(source.search(QUESTION))
+        source.store.drop_copy(tmp_path)
+        assert not source.examine(request).warnings
+        with pytest.raises(ConfigError, match="a trial is about one store"):
+            filled.source()
 
     def test_documents_that_move_take_what_was_learnt_from_them_along(self, filled: Any) -> None:
         keep(filled, "board")

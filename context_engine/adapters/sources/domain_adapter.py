@@ -107,3 +107,18 @@ class DomainAdapter:
         dots = rows @ np.asarray(asked, np.float64)
         quotients: Array = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0.0)
         return quotients.astype(np.float32)
+
+    def best_cosines(
+        self, asked: Array | Sequence[float], parts: Sequence[tuple[int, Sequence[float]]]
+    ) -> dict[int, float]:
+        """Return the cosine of a question with each row; of several vectors of a row the nearest counts.
+
+        Args:
+            asked: from `asked`.
+            parts: rows and vectors, unmapped.
+        """
+        passages = np.array([vector for _, vector in parts], np.float32).reshape(-1, self.dimension)
+        best: dict[int, float] = {}
+        for (row, _), cosine in zip(parts, self.cosines(asked, passages).tolist(), strict=True):
+            best[row] = max(cosine, best.get(row, cosine))
+        return best

@@ -147,6 +147,26 @@ class ClassCalibration(NamedTuple):
     calibration: ScopeCalibration
 
 
+class CopiedAdapter(NamedTuple):
+    """A learnt adapter as one store gives it to another.
+
+    Attributes:
+        access: the classes that the chunks it was trained on are placed in.
+        evidence: the measurements made before it was stored, a JSON object.
+        made_at: when it was stored, ISO 8601.
+        maps: both maps, little-endian 32-bit floats.
+        in_force: whether searches use it.
+    """
+
+    adapter_id: str
+    model_id: str
+    access: frozenset[AccessClass]
+    evidence: str
+    made_at: str
+    maps: bytes
+    in_force: bool
+
+
 _NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})
 _SAMPLE_TOP_K: Final = 5
 

@@ -15,6 +15,7 @@ from context_engine.core.models import (
     CalibrationPart,
     CalibrationPlan,
     ClassCalibration,
+    CopiedAdapter,
     HeldVectors,
     ScopeCalibration,
     SourceAnswer,
@@ -294,6 +295,31 @@ class CopySink(Sink, Protocol):
         ...
 
 
+@runtime_checkable
+class CopyableAdapters(Protocol):
+    """A store that gives its learnt adapters to another store, and keeps those of another."""
+
+    def copied_adapters(self, domain: str) -> Sequence[CopiedAdapter]:
+        """Return the usable adapters of a domain with their maps, in the order in which they were put in force.
+
+        Raises:
+            StoreError, SourceError: the store cannot be read.
+        """
+        ...
+
+    def keep_copied(self, domain: str, adapters: Sequence[CopiedAdapter]) -> Collection[str]:
+        """Keep adapters of another store, and put those in force that are in force there.
+
+        Returns:
+            The ids of those that are kept: they are for the store's vectors, and it has the classes they were learnt
+            from.
+
+        Raises:
+            StoreError, SourceError: the store cannot be written.
+        """
+        ...
+
+
 LEAST_RECALL: Final = 0.95
 """The watched recall below which an index is not used any more: every row is compared."""
 
@@ -331,6 +357,7 @@ CAPABILITIES: Final[Mapping[type, str]] = {
     CopiesElsewhere: "removal of its copies",
     Rehearsable: "rehearsal of changes",
     Copyable: "copying of its documents",
+    CopyableAdapters: "copying of its learnt adapters",
     RecallWatched: "watched recall",
 }
 """Each capability in words, for errors."""

@@ -29,6 +29,9 @@ class Store:
         self.own: dict[str, Any] = {"store_name": name}
         self.connection = Connection(base_url=url, user="neo4j", api_key=PASSWORD, max_connections=16)
 
+    data_dir = Path()
+    """A folder that may be a trial's."""
+
     def spec(self, source_id: str = "notes", **fields: Any) -> SourceSpec:
         return SourceSpec(
             **{"type": "bank_sop", **fields}, id=source_id, adapter="neo4j", connection="graph", settings=self.own
@@ -37,7 +40,7 @@ class Store:
     def context(self, rules_of: Callable[[str], str] = lambda _id: "") -> SourceContext:
         return SourceContext(
             domain="NPA",
-            data_dir=Path,
+            data_dir=lambda: self.data_dir,
             connection=lambda _name: self.connection,
             clock=self.clock,
             shared=lambda key, make: make(),
@@ -61,9 +64,11 @@ class Store:
 
     def empty(self) -> Self:
         """Delete the store's nodes; its indexes stay, so that the server need not plan its queries again."""
-        own = "n.store = $name OR any(label IN labels(n) WHERE label STARTS WITH $name)"
-        self.ask(f"MATCH (n) WHERE {own} DETACH DELETE n", name=self.own["store_name"])
+        self.ask(f"{self.nodes} DETACH DELETE n", name=self.own["store_name"])
         return self
+
+    nodes = "MATCH (n) WHERE n.store = $name OR any(label IN labels(n) WHERE label STARTS WITH $name)"
+    """All nodes `n` of the store `$name`, in Cypher."""
 
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Any:
         return open_neo4j(spec or self.spec(), self.context(rules_of))

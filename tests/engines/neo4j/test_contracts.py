@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import Chunk, SourceAnswer, SourceQuery
-from context_engine.testing import AccessContract, SinkContract, SourceContract
+from context_engine.testing import (
+    AccessContract,
+    AccessProvableContract,
+    CalibratableContract,
+    CopyableContract,
+    GraphStoreContract,
+    SinkContract,
+    SourceContract,
+    TrainableContract,
+)
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
-from context_engine.testing.graph_conformance import GraphStoreContract
 from tests.engines.neo4j.conftest import Store
+from tests.engines.postgres.test_contracts import TestSourceWithAdapters as WithAdapters
 
 pytestmark = pytest.mark.slow
 
@@ -74,34 +83,48 @@ class TestSinkWithVectors(TestSink):
         self.bank = vector_store
 
 
-def rules_of(source_id: str) -> str:
+class TestSourceWithAdapters(WithAdapters):
+    def _spec(self, spec: Any) -> Any:
+        return spec.model_copy(update={"adapter": "neo4j", "connection": "graph", "settings": self.bank.own})
+
+
+def closed_rules(source_id: str) -> str:
     return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
-class TestGraph(GraphStoreContract):
-    """A data folder of the contract is a store, whose name is used again when the folder is gone."""
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, CopyableContract, GraphStoreContract):
+    """A folder of the contracts is a store, whose name is used again when it is gone, or says which store is a copy."""
 
-    @pytest.fixture(autouse=True)
-    def of_server(self, server: Any) -> None:
-        self.url = server.url
+    def make_store(self, data_dir: Path) -> Any:
+        return self._of(data_dir).source(self.bank.spec(OPEN_SOURCE)).store
 
-    def of(self, data_dir: Path) -> Store:
-        if data_dir not in _STORES:
-            gone = next((folder for folder in _STORES if not folder.exists()), None)
-            name = f"graph_{len(_STORES)}" if gone is None else _STORES.pop(gone).own["store_name"]
-            _STORES[data_dir] = Store(self.url, name=name).empty()
-        return _STORES[data_dir]
+    def open_sink(self, data_dir: Path) -> Any:
+        bank = self._of(data_dir)
+        return bank.sink(bank.spec(OPEN_SOURCE), bank.spec(CLOSED_SOURCE), rules_of=closed_rules)
+
+    def open_source(self, source_id: str, data_dir: Path) -> Any:
+        bank = self._of(data_dir)
+        return bank.source(bank.spec(source_id), closed_rules)
 
     def query(self, text: str, **fields: Any) -> SourceQuery:
         return replace(super().query(text, **fields), timeout_s=60.0)  # a server that just started plans for long
 
-    def open_sink(self, data_dir: Path) -> Any:
-        store = self.of(data_dir)
-        return store.sink(store.spec(OPEN_SOURCE), store.spec(CLOSED_SOURCE), rules_of=rules_of)
+    def _of(self, data_dir: Path) -> Store:
+        self.bank.data_dir = data_dir
+        if data_dir not in _NAMES and not any(data_dir.iterdir()):
+            gone = next((folder for folder in _NAMES if not folder.exists()), None)
+            _NAMES[data_dir] = f"graph_{len(_NAMES)}" if gone is None else _NAMES.pop(gone)
+            self.bank.own = {"store_name": _NAMES[data_dir]}
+            self.bank.empty()
+        if data_dir in _NAMES:
+            self.bank.own = {"store_name": _NAMES[data_dir]}
+        return self.bank
 
-    def open_source(self, source_id: str, data_dir: Path) -> Any:
-        store = self.of(data_dir)
-        return store.source(store.spec(source_id), rules_of)
+
+_NAMES: dict[Path, str] = {}
 
 
-_STORES: dict[Path, Store] = {}
+class TestCapabilitiesWithVectors(TestCapabilities, TrainableContract):
+    @pytest.fixture(autouse=True)
+    def of_store(self, vector_store: Store) -> None:
+        self.bank = vector_store

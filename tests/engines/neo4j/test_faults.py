@@ -142,7 +142,7 @@ def test_what_is_deleted_is_gone_from_the_server(store: Store) -> None:
         sink.delete("notes", "c", "")
         assert "transaction logs" in sink.scrub()  # type: ignore[attr-defined]
     assert [chunk.document_id for chunk in store.source().list_chunks()] == ["a"] and nodes(store) == 2
-    assert "Falcon" not in str(store.ask("MATCH (n) RETURN properties(n)"))
+    assert "Falcon" not in str(store.ask(f"{store.nodes} RETURN properties(n)", name="bank"))
     assert store.ask("MATCH (t:bank_term) WHERE t.term = 'nine' RETURN t.texts") == []
 
 

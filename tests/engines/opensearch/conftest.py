@@ -32,6 +32,9 @@ class Store:
         self.own: dict[str, Any] = {"index_prefix": f"store_{os.getpid()}_{next(_NUMBERS)}", "shards": 2, "replicas": 0}
         self.connection = Connection(base_url=url, max_connections=16)
 
+    data_dir = Path()
+    """A folder that may be a trial's."""
+
     def spec(self, source_id: str = "notes", **fields: Any) -> SourceSpec:
         return SourceSpec(
             **{"type": "bank_sop", **fields}, id=source_id, adapter="opensearch", connection="os", settings=self.own
@@ -40,7 +43,7 @@ class Store:
     def context(self, rules_of: Callable[[str], str] = lambda _id: "") -> SourceContext:
         return SourceContext(
             domain="NPA",
-            data_dir=Path,
+            data_dir=lambda: self.data_dir,
             connection=lambda _name: self.connection,
             clock=self.clock,
             shared=lambda key, make: make(),

@@ -1,13 +1,14 @@
-"""A bank in OpenSearch: the commands teach it and switch what it learnt, and its documents are copied to a folder."""
+"""A bank in OpenSearch: the commands teach it, copy it, prove its access and rehearse changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.engines.postgres.test_commands import ingested, ok
+from tests.engines.postgres.test_commands import copied_and_back, ingested, prove, rehearse
 from tests.engines.postgres.test_commands import (
     test_an_adapter_is_learnt_seen_by_searches_switched_and_replayed as test_an_adapter_is_learnt_and_switched,
 )
@@ -25,9 +26,20 @@ def bank(node: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield node.url
 
 
-def test_its_documents_are_copied_with_their_vectors(bank: str) -> None:
-    (copied,) = ok("kb", "copy", "--from", "opensearch", "--to", "local", "--json")["domains"]
-    assert copied["same"] and copied["adapters_left"]
-    assert {source["source_id"]: source["documents"] for source in copied["sources"]}["policies"] > 1
-    (back,) = ok("kb", "copy", "--from", "local", "--to", "opensearch", "--connection", "store", "--json")["domains"]
-    assert back["same"] and not any(source["written"] for source in back["sources"])
+def copies(url: str) -> list[str]:
+    indices = httpx.get(f"{url}/_cat/indices?format=json").json()
+    return [index["index"] for index in indices if "_copy_" in index["index"]]
+
+
+def test_its_documents_are_copied_with_vectors_and_adapters(bank: str) -> None:
+    copied_and_back("opensearch")
+
+
+def test_its_answers_are_proved_and_nothing_is_left(bank: str) -> None:
+    prove("opensearch")
+    assert copies(bank) == []
+
+
+def test_a_rehearsal_ingests_into_a_copy_and_leaves_nothing(bank: str) -> None:
+    rehearse()
+    assert copies(bank) == []

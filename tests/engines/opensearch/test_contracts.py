@@ -9,6 +9,7 @@ import pytest
 from context_engine.core.models import Chunk
 from context_engine.testing import (
     AccessContract,
+    AccessProvableContract,
     CalibratableContract,
     CopyableContract,
     GraphStoreContract,
@@ -85,8 +86,8 @@ def closed_rules(source_id: str) -> str:
     return CLOSED_RULES if source_id == CLOSED_SOURCE else ""
 
 
-class TestCapabilities(OfStore, CalibratableContract, CopyableContract, GraphStoreContract):
-    """Every folder of the contracts is a prefix of its own."""
+class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, CopyableContract, GraphStoreContract):
+    """Every folder of the contracts is a prefix of its own, or says which prefix is a copy."""
 
     def make_store(self, data_dir: Any) -> Any:
         self._of(data_dir)
@@ -101,7 +102,9 @@ class TestCapabilities(OfStore, CalibratableContract, CopyableContract, GraphSto
         return self.bank.source(self.bank.spec(source_id), closed_rules)
 
     def _of(self, data_dir: Any) -> None:
-        self.bank.own = {**self.bank.own, "index_prefix": f"of_{data_dir.name.lower()}"}
+        self.bank.data_dir = data_dir
+        if not any(data_dir.iterdir()):
+            self.bank.own = {**self.bank.own, "index_prefix": f"of_{data_dir.name.lower()}"}
 
 
 class TestCapabilitiesWithVectors(TestCapabilities, TrainableContract):

@@ -47,6 +47,35 @@ def said(*args: str) -> str:
     return " ".join(result.output.split())
 
 
+def prove(adapter: str) -> None:
+    """Test that hidden texts of a bank do not influence its answers."""
+    certificate = ok("access", "prove", "--adapter", adapter, "--changes", "12", "--questions", "5", "--json")
+    assert certificate["holds"] and sum(certificate["changes"].values()) == 12
+
+
+def rehearse() -> None:
+    """Rehearse the ingestion of a document: an answer changes, and that of the bank does not."""
+    ok("search", QUESTION, "-d", "BANK", "--json")
+    draft = Path("draft/rules/new.md")
+    draft.parent.mkdir(parents=True)
+    draft.write_text(f"---\ndocument_id: SOP-NEW\n---\nThe {name(3, 'que')} is kept by nobody when asked.\n", "utf-8")
+    rehearsed = run("audit", "rehearse", "--documents", "draft", "--domain", "BANK", "--json")
+    assert rehearsed.exit_code == 3, rehearsed.output
+    assert "SOP-NEW" in rehearsed.output
+    chunks = ok("search", QUESTION, "-d", "BANK", "--json")["chunks"]
+    assert "SOP-NEW" not in {chunk["document_id"] for chunk in chunks}
+
+
+def copied_and_back(adapter: str) -> None:
+    """Copy a bank that has learnt an adapter to a folder, and back: nothing is left behind."""
+    (copied,) = ok("kb", "copy", "--from", adapter, "--to", "local", "--json")["domains"]
+    assert copied["same"] and copied["adapters_kept"] and not copied["adapters_left"]
+    assert {source["source_id"]: source["documents"] for source in copied["sources"]}["policies"] > 1
+    (back,) = ok("kb", "copy", "--from", "local", "--to", adapter, "--connection", "store", "--json")["domains"]
+    assert back["same"] and not any(source["written"] for source in back["sources"])
+    assert back["adapters_kept"] == copied["adapters_kept"]
+
+
 @contextmanager
 def ingested(home: Path, adapter: str, connections: dict[str, Any], **pipeline: Any) -> Iterator[None]:
     """Ingest a bank whose model puts questions elsewhere than their answers, and stay in its folder."""
@@ -133,9 +162,7 @@ def test_an_adapter_is_learnt_seen_by_searches_switched_and_replayed(bank: str) 
 
 
 def test_its_answers_are_proved_and_nothing_is_left(bank: str) -> None:
-    proof = ("access", "prove", "--adapter", "postgres", "--changes", "12", "--questions", "5", "--json")
-    certificate = ok(*proof)
-    assert certificate["holds"] and sum(certificate["changes"].values()) == 12
+    prove("postgres")
     assert schemas(bank) == ["context_engine"]
 
 
@@ -150,13 +177,5 @@ def test_doctor_tries_the_database_of_jobs(bank: str) -> None:
 
 
 def test_a_rehearsal_ingests_into_a_copy_and_leaves_nothing(bank: str) -> None:
-    ok("search", QUESTION, "-d", "BANK", "--json")
-    draft = Path("draft/rules/new.md")
-    draft.parent.mkdir(parents=True)
-    draft.write_text(f"---\ndocument_id: SOP-NEW\n---\nThe {name(3, 'que')} is kept by nobody when asked.\n", "utf-8")
-    rehearsed = run("audit", "rehearse", "--documents", "draft", "--domain", "BANK", "--json")
-    assert rehearsed.exit_code == 3, rehearsed.output
-    assert "SOP-NEW" in rehearsed.output
-    chunks = ok("search", QUESTION, "-d", "BANK", "--json")["chunks"]
-    assert "SOP-NEW" not in {chunk["document_id"] for chunk in chunks}
+    rehearse()
     assert schemas(bank) == ["context_engine"]

@@ -13,7 +13,7 @@ from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.partitions import adapter_rows, readable
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.view import View
-from context_engine.adapters.sources.stores.adapter_keeping import AdapterKeeping
+from context_engine.adapters.sources.stores.adapter_keeping import AdapterKeeping, ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.core.models import AccessScope, Chunk, HeldVectors, SourceAnswer, SourceQuery, VectorAdapter
@@ -57,10 +57,10 @@ class LocalAdapterKeeping(AdapterKeeping):
         def best_of(self, *args: Any, **options: Any) -> SourceAnswer: ...
 
     @contextmanager
-    def _adapter_rows(self, access: AccessScope | None) -> Iterator[tuple[AdapterRows, list[int]]]:
+    def _adapter_rows(self, access: AccessScope | None) -> Iterator[ReadAdapters]:
         with self._snapshot() as connection:
-            keys = [partition.key for partition in readable(connection, access)]
-            yield adapter_rows(connection, self.path), keys
+            holds = {partition.key: partition.holds for partition in readable(connection, access)}
+            yield adapter_rows(connection, self.path), holds
 
     @contextmanager
     def _writing_adapters(self, origin: Origin | None = None) -> Iterator[AdapterRows]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
@@ -64,15 +65,16 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
     if len({(spec.connection, own.store_name, own.database) for spec, own in zip(specs, settings, strict=True)}) > 1:
         raise ConfigError("sources in several stores or databases: write them one by one with --source")
     server, own = _server(specs[0], context), settings[0]
-    from context_engine.adapters.sources.neo4j.sink import Neo4jSink, stored_hashes
+    from context_engine.adapters.sources.neo4j.copy_sink import Neo4jCopySink, hashes_of
 
     try:
+        name = _name(specs[0], context).name
         if options.dry_run:
-            yield DrySink(partial(stored_hashes, server, own.store_name))
+            yield DrySink(partial(hashes_of, server, name))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with Neo4jSink(
-            server, own.store_name, own.bulk_rows,
+        with Neo4jCopySink(
+            server, name, own.bulk_rows,
             now=context.clock.now, embedder=embedder, place=place, repair=options.repair,
         ) as sink:  # fmt: skip
             yield sink
@@ -94,10 +96,16 @@ def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
 
     def make() -> Neo4jStore:
         server, options = _server(spec, context), SearchOptions.of(context.settings)
-        return Neo4jStore(server, settings.store_name, options, embedder_of(context), context.clock)
+        return Neo4jStore(server, _name(spec, context), options, embedder_of(context), context.clock)
 
     store: Neo4jStore = context.shared(("neo4j", spec.connection, settings), make)
     return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+
+
+def _name(spec: SourceSpec, context: SourceContext) -> StoreName:
+    own = check_neo4j(spec)
+    place = f"neo4j {spec.connection}" + (f" ({own.database})" if own.database else "")
+    return StoreName(place, own.store_name).within(context.data_dir())
 
 
 def _server(spec: SourceSpec, context: SourceContext) -> GraphServer:

@@ -10,12 +10,13 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.server import Transaction
-from context_engine.adapters.sources.neo4j.state import VISIBLE, GraphState, StoreClass
+from context_engine.adapters.sources.neo4j.state import VISIBLE, GraphState, StoreClass, read_store
 from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.learnt import Learnt
 from context_engine.adapters.sources.stores.pushdown import FieldValues
 from context_engine.adapters.sources.stores.question import ScoredCollection, StoreQuestion
 from context_engine.adapters.sources.stores.scope import Scope, pushed
-from context_engine.core.models import Chunk
+from context_engine.core.models import AccessScope, Chunk
 
 TITLES: Final = ("title_words", "head_words")
 """The fields of the words of a head."""
@@ -30,13 +31,14 @@ class NodeCondition(NamedTuple):
 
 
 TRUE: Final = NodeCondition("true", {})
+NOTHING: Final = NodeCondition("false", {})
 
 
 class NodeConditions:
     """Sets of rows as conditions (`pushdown.RowSets`)."""
 
     everything: NodeCondition = TRUE
-    nothing: NodeCondition = NodeCondition("false", {})
+    nothing: NodeCondition = NOTHING
 
     def __init__(self) -> None:
         self._names = count()
@@ -69,17 +71,33 @@ class GraphView(NamedTuple):
     Attributes:
         store: the name of the store.
         classes: the readable access classes.
+        learnt: what the store has learnt, from all classes.
     """
 
     transaction: Transaction
     store: str
     state: GraphState
     classes: tuple[StoreClass, ...]
+    learnt: Learnt
+
+    @classmethod
+    def read(cls, transaction: Transaction, store: str, access: AccessScope | None = None) -> GraphView:
+        """Return what a caller may read of the last commit; None: everything.
+
+        Raises:
+            SourceNotFound, StoreVersionMismatch: as `read_state`.
+        """
+        state, learnt = read_store(transaction, store)
+        return cls(transaction, store, state, state.readable(access), learnt)
 
     @property
     def keys(self) -> list[int]:
         """The keys of the readable classes."""
         return [each.key for each in self.classes]
+
+    def only(self, key: int) -> GraphView:
+        """Return the view of one of its classes."""
+        return self._replace(classes=tuple(each for each in self.classes if each.key == key))
 
     def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement about the visible nodes of the readable classes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import pairwise
@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from context_engine.adapters.sources.neo4j.rows import NewDocument
 from context_engine.adapters.sources.neo4j.server import Transaction
-from context_engine.adapters.sources.neo4j.state import GraphState, Lease
+from context_engine.adapters.sources.neo4j.state import GraphState, Lease, forget_moved
 from context_engine.adapters.sources.stores.term_counts import ClassCounts
 
+COUNTED: Final = ("words", "title_words", "head_words", "written")
+"""The fields of a chunk whose words are counted."""
 _DELETED_AT_ONCE: Final = 2_000
 _COUNTED_AT_ONCE: Final = 20_000
 
@@ -73,11 +75,11 @@ class NodeWriter:
                 )
 
     def remove(self, first: int, last: int, commit: int) -> list[tuple[Any, ...]]:
-        """Let some nodes end with a commit; return class, words, and words of the head of each chunk."""
+        """Let some nodes end with a commit; return class and COUNTED of each chunk."""
         with self.writing() as transaction:
             return transaction.rows(
                 f"MATCH (n:{self._store}) WHERE n.row >= $first AND n.row <= $last SET n.died = $died"
-                " WITH n WHERE n:Chunk RETURN n.store_class, n.words, n.title_words, n.head_words",
+                f" WITH n WHERE n:Chunk RETURN n.store_class, {', '.join(f'n.{name}' for name in COUNTED)}",
                 first=first, last=last, died=commit,
             )  # fmt: skip
 
@@ -87,9 +89,21 @@ class NodeWriter:
         with self.writing() as transaction:
             transaction.rows(f"MATCH (n:{self._store}) WHERE n.died > $number REMOVE n.died", number=generation)
 
-    def commit(self, state: GraphState, key_counts: Sequence[tuple[int, ClassCounts]]) -> None:
-        """Make a state the store's, with the changes of the counts of terms; then delete what no reader may see."""
+    def commit(
+        self, state: GraphState, key_counts: Sequence[tuple[int, ClassCounts]] = (), moved: Collection[int] = ()
+    ) -> None:
+        """Make a state the store's, with the changes of the counts of terms; then delete what no reader may see.
+
+        Args:
+            moved: the classes that documents have left or entered: what was learnt from them is forgotten, before
+                anybody sees the documents moved.
+        """
+        if moved:
+            with self.writing() as transaction:
+                forget_moved(transaction, self._store, moved)
         with self.writing() as transaction:
+            if moved:  # what was learnt meanwhile was learnt before they moved
+                forget_moved(transaction, self._store, moved)
             for key, counts in key_counts:
                 self._count(transaction, key, counts)
             self._lease.write(transaction, state)

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, file_of
-from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, digest, file_of
+from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.pushdown import attributes_of
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
@@ -38,6 +38,43 @@ class NodeDocument(NamedTuple):
     is_new: bool = False
 
 
+class WholeChunk(NamedTuple):
+    """A chunk as its nodes hold it.
+
+    Attributes:
+        proof: its digest; None in nodes of an earlier version.
+        first, further: its vectors; None and nothing without any.
+    """
+
+    chunk_id: str
+    content: str
+    fields: str
+    proof: str | None
+    indexed_at: str
+    first: Sequence[float] | None
+    further: Sequence[Sequence[float]]
+
+    @property
+    def row(self) -> ChunkRow:
+        """The stored chunk."""
+        own = (self.chunk_id, self.content, self.fields)
+        return ChunkRow(*own, bytes.fromhex(self.proof) if self.proof else digest(*(text.encode() for text in own)))
+
+    @property
+    def vectors(self) -> list[Sequence[float]]:
+        """Its vectors."""
+        return [] if self.first is None else [self.first, *self.further]
+
+
+def whole_chunks(store: str) -> str:
+    """Return the chunks of a document `n` in Cypher, each as the fields of a `WholeChunk`."""
+    further = f"COLLECT {{ MATCH (p:Passage:{store} {{row: c.row}}) RETURN p.embedding ORDER BY p.part }}"
+    return (
+        "COLLECT { MATCH (c:Chunk)-[:BELONGS_TO]->(n) RETURN [c.chunk_id, c.content, c.fields, c.digest, c.indexed_at,"
+        f" c.embedding, {further}] ORDER BY c.row }}"
+    )
+
+
 class NewDocument(NamedTuple):
     """The nodes of a document to write.
 
@@ -46,6 +83,7 @@ class NewDocument(NamedTuple):
         record: the fields of its own node.
         chunks: those of its chunks.
         texts: the texts to embed for each chunk; none for one that is not searched.
+        vectors: of each chunk, if they were made elsewhere; None: they are to be made.
         cites: pairs of numbers: a chunk, and one of the clause of the same document that it cites.
         fields: number, name and value of each value that filters see.
     """
@@ -56,6 +94,7 @@ class NewDocument(NamedTuple):
     texts: list[list[str]]
     cites: list[tuple[int, int]]
     fields: Mapping[int, tuple[str, str]]
+    vectors: Sequence[Sequence[Sequence[float]]] | None = None
 
 
 def new_document(
@@ -68,6 +107,7 @@ def new_document(
     key: int,
     first: int,
     commit: int,
+    vectors: Sequence[Sequence[Sequence[float]]] | None = None,
 ) -> NewDocument:
     """Return the nodes of a document; bare headings are not searched, unless it holds nothing else.
 
@@ -77,6 +117,7 @@ def new_document(
         key: of its access class.
         first: number of its own node; its chunks have the numbers after it.
         commit: number of the commit that makes them visible.
+        vectors: of each chunk, if they were made elsewhere.
     """
     source_id, document_id, version = name
     common = {"store_class": key, "source": source_id, "born": commit}
@@ -89,6 +130,7 @@ def new_document(
         node = {
             **common, "row": number, "document": first, "document_id": document_id, "section_number": chunk.section,
             "chunk_id": row.chunk_id, "content": row.content, "fields": row.fields, "indexed_at": moment,
+            "digest": row.digest.hex(),
         }  # fmt: skip
         searched = whole or not text.bare
         if searched:
@@ -104,10 +146,12 @@ def new_document(
     names = sorted({name for name, value in fields.values() if not value and name})
     record = {
         **common, "row": first, "last": first + len(rows), "document_id": document_id, "version": version,
-        "content_hash": content_hash, "claimed": claimed, "title": chunks[0].title if chunks else None,
-        "source_file": file_of(chunks), "project": _project(chunks), "fields": names,
+        "content_hash": content_hash, "indexed_at": moment, "claimed": claimed,
+        "title": chunks[0].title if chunks else None, "source_file": file_of(chunks), "project": _project(chunks),
+        "fields": names,
     }  # fmt: skip
-    return NewDocument(key, record, nodes, passed, list(_cites(chunks, first + 1)), fields)
+    given = None if vectors is None else vectors or [()] * len(rows)
+    return NewDocument(key, record, nodes, passed, list(_cites(chunks, first + 1)), fields, given)
 
 
 def _words(chunk: Chunk, stored: StoredTerms) -> dict[str, Any]:
@@ -116,6 +160,7 @@ def _words(chunk: Chunk, stored: StoredTerms) -> dict[str, Any]:
         "title_words": " ".join(sorted(stored.title)),
         "head_words": " ".join(term for term in stored.head if term not in stored.title),
         "defined": " ".join(defined_terms(chunk)),
+        "written": " ".join(written_words(chunk)),
         "from_day": chunk.effective_from.toordinal() if chunk.effective_from else None,
         "to_day": chunk.effective_to.toordinal() if chunk.effective_to else None,
     }
@@ -142,26 +187,31 @@ def _cites(chunks: Sequence[Chunk], first: int) -> Iterator[tuple[int, int]]:
 def embed(documents: Sequence[NewDocument], embedder: Embedder | None) -> list[dict[str, Any]]:
     """Add vectors of unit length to the nodes of documents, and return the nodes of the further vectors of long texts.
 
-    A vector of zeros has no direction and is left out.
+    A vector of zeros has no direction and is left out. A document with a chunk that has got no vector is marked, so
+    that a later run embeds it.
 
     Args:
-        embedder: None marks the documents, so that a later run embeds them.
+        embedder: None: makes none.
 
     Raises:
         EmbedderError: the model failed.
     """
-    if embedder is None:
-        for document in documents:
-            document.record["unembedded"] = any(document.texts)
-        return []
-    texts = [text for document in documents for of_chunk in document.texts for text in of_chunk]
-    vectors = iter(embedder.embed_documents(texts) if texts else ())
+    missing = [document for document in documents if document.vectors is None and embedder is not None]
+    texts = [text for document in missing for of_chunk in document.texts for text in of_chunk]
+    made = iter(embedder.embed_documents(texts) if embedder is not None and texts else ())
     further: list[dict[str, Any]] = []
     for document in documents:
-        for node, of_chunk in zip(document.chunks, document.texts, strict=True):
-            kept = [first_numbers(vector, len(vector)) for _, vector in zip(of_chunk, vectors, strict=False)]
+        given = document.vectors
+        if given is None:
+            given = [[vector for _, vector in zip(of_chunk, made, strict=False)] for of_chunk in document.texts]
+        for node, of_chunk, vectors in zip(document.chunks, document.texts, given, strict=True):
+            kept = [first_numbers(vector, len(vector)) for vector in vectors if of_chunk]
             if kept and any(kept[0]):
                 node["embedding"] = kept[0]
             shared = {name: node.get(name) for name in _OF_VECTORS}
-            further += [{**shared, "embedding": vector} for vector in kept[1:] if any(vector)]
+            parts = enumerate(kept[1:], 1)
+            further += [{**shared, "part": part, "embedding": vector} for part, vector in parts if any(vector)]
+        document.record["unembedded"] = any(
+            of_chunk and not vectors for of_chunk, vectors in zip(document.texts, given, strict=True)
+        )
     return further

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, GraphView, NodeCondition, ScopedNodes, lucene
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index, vector_index
@@ -15,6 +15,7 @@ from context_engine.adapters.sources.stores.ranking import (
     LEAST_POOL,
     Ranking,
     RowRanker,
+    ViewSearch,
     best_chunks,
     first_pool,
     nearest_wanted,
@@ -22,11 +23,16 @@ from context_engine.adapters.sources.stores.ranking import (
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.core.models import Chunk
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
 _MOST_POOL: Final = 16_000
 APPROXIMATE_FROM: Final = 1_000
 """Texts of an access class from which its vector index is searched; fewer are all compared."""
 _SPARE: Final = 4
 """Neighbours that are asked for each wanted one: the server's index knows no filter, and finds more of the nearest."""
+_SPARE_MAPPED: Final = 4
+"""Rows read for each wanted one under an adapter: the server does not know the lengths of mapped vectors."""
 _MOST_NEIGHBOURS: Final = 4_000
 _MOST_CLAUSES: Final = 300
 """Terms of a full text query; the server's limit is 1,024 clauses."""
@@ -42,24 +48,24 @@ class _Found(NamedTuple):
         rows: those that text found first.
         by_text: how many text found.
         near: the nearest by vector, best first.
-        cosine: of each row with vectors.
+        nearness: of each row with vectors, as the server compares them.
+        cosine: the same, of mapped vectors under an adapter.
         keys: the access class of each row.
     """
 
     rows: list[FoundRow]
     by_text: int
     near: list[int]
+    nearness: dict[int, float]
     cosine: dict[int, float]
     keys: dict[int, int]
 
 
-class NodeSearch:
-    """One question to a view.
+class NodeSearch(ViewSearch):
+    """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
         question: None if it has no terms.
-        vector: of the question; None: search by text only.
-        watch: the recall of the vector indexes.
     """
 
     def __init__(
@@ -69,15 +75,18 @@ class NodeSearch:
         vector: Sequence[float] | None,
         options: SearchOptions,
         watch: RecallWatch,
+        adapter: DomainAdapter | None = None,
     ) -> None:
-        self._view, self._options, self._watch = view, options, watch
-        self._vector = None if vector is None or not any(vector) else list(map(float, vector))
-        self.ranker = RowRanker(
+        super().__init__(view.state.model_id, vector, options, watch, adapter)
+        self._view = view
+        asked = vector if vector is None or adapter is None else adapter.asked(vector).tolist()
+        self._vector = None if asked is None or not any(asked) else list(map(float, asked))
+        self._ranker = RowRanker(
             question,
             view.collection(question),
             options,
             by_text=f"neo4j:{view.state.base_id}",
-            by_vector="" if vector is None else str(view.state.model_id),
+            by_vector=self.scorer_id,
             codes=[] if question is None or vector is None else self._codes_of(question),
         )
         self._words = self._full_text()
@@ -99,12 +108,12 @@ class NodeSearch:
     def _rank(self, source: ScopedNodes, pool: int) -> Ranking:
         limit = nearest_wanted(self._options, pool)
         found = self._found(source.condition, pool, limit)
-        text, more = self.ranker.text_scores(found.rows), found.by_text >= pool
+        text, more = self._ranker.text_scores(found.rows), found.by_text >= pool
         if self._vector is None:
-            return self.ranker.of_text(found.rows, text, more=more)
+            return self._ranker.of_text(found.rows, text, more=more)
         own, more = {*found.near, *ranked(text)[:limit]}, more or len(found.near) >= limit
         rows = [row for row in found.rows if row.rid in own]
-        return self.ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
+        return self._ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
 
     def measured(self, source: ScopedNodes, rids: Collection[int]) -> dict[int, Chunk]:
         """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
@@ -115,12 +124,12 @@ class NodeSearch:
             f" {self._readable(source.condition)} RETURN n.row AS row, true AS by_text"
         )
         found = self._scored(chosen, source.condition, rows=list(rids))
-        text = self.ranker.text_scores(found.rows)
+        text = self._ranker.text_scores(found.rows)
         if self._vector is None:
-            ranking = self.ranker.of_text(found.rows, text, more=False)
+            ranking = self._ranker.of_text(found.rows, text, more=False)
         else:
             best = self._evidence()
-            ranking = self.ranker.of_both(source.source_id, found.rows, text, found.cosine, best, more=False)
+            ranking = self._ranker.of_both(source.source_id, found.rows, text, found.cosine, best, more=False)
         chunks = self._view.numbered(ranking.rows)
         kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
         return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
@@ -134,7 +143,7 @@ class NodeSearch:
         found = {
             document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
         }
-        return {document: ranked(self.ranker.text_scores(rows)) for document, rows in found.items()}
+        return {document: ranked(self._ranker.text_scores(rows)) for document, rows in found.items()}
 
     def _found(self, condition: NodeCondition, pool: int, limit: int) -> _Found:
         """Return the rows to score: the best by text and the nearest by vector, in one call.
@@ -142,20 +151,21 @@ class NodeSearch:
         The index of vectors knows no filter. So more neighbours are asked for while too few meet the condition, and in
         the end every row that meets it is compared.
         """
-        asked = _SPARE * limit
+        wanted = limit if self.adapter is None else _SPARE_MAPPED * limit
+        asked = _SPARE * wanted
         while True:
             by_index = self._indexed if asked <= _MOST_NEIGHBOURS else []
             parts = [self._by_text(condition)] if self._words else []
             parts += [] if self._vector is None else self._nearest(condition, by_index)
             if not parts:
-                return _Found([], 0, [], {}, {})
-            found = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=limit, asked=asked,
+                return _Found([], 0, [], {}, {}, {})
+            found = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=wanted, asked=asked,
                                  exact=[key for key in self._view.keys if key not in by_index],
                                  indexes=[vector_index(self._view.store, key) for key in by_index])  # fmt: skip
-            near = found.near[:limit]
-            if len(near) >= limit or not by_index or asked >= self.ranker.collection.chunks:
+            near = found.near[:wanted]
+            if len(near) >= wanted or not by_index or asked >= self._ranker.collection.chunks:
                 self._measure(found, near, by_index)
-                return found._replace(near=near)
+                return found._replace(near=ranked({rid: found.cosine[rid] for rid in near})[:limit])
             asked *= 4
 
     @property
@@ -166,8 +176,8 @@ class NodeSearch:
 
     def _measure(self, found: _Found, near: Collection[int], by_index: Sequence[int]) -> None:
         """Watch the recall of the indexes: rows that text found, and that are near enough, are to be neighbours too."""
-        farthest = min((found.cosine[rid] for rid in near), default=1.0)
-        due = [row.rid for row in found.rows[: found.by_text] if found.cosine.get(row.rid, -1.0) > farthest]
+        farthest = min((found.nearness[rid] for rid in near), default=1.0)
+        due = [row.rid for row in found.rows[: found.by_text] if found.nearness.get(row.rid, -1.0) > farthest]
         for key in by_index:
             own = {rid for rid in due if found.keys[rid] == key}
             if own:
@@ -180,21 +190,26 @@ class NodeSearch:
             chosen: the statement that returns `row` and `by_text`; it uses the condition and `values`.
         """
         cosine = "null" if self._vector is None else "max(vector.similarity.cosine(n.embedding, $vector))"
+        vectors = "null" if self._vector is None or self.adapter is None else "collect(n.embedding)"
         rows = self._view.rows(
             f"CALL {{ {chosen} }} WITH row, collect(by_text) AS parts MATCH (n:{self._view.store} {{row: row}})"
-            f" WITH row, parts, head([x IN collect(n) WHERE x:Chunk]) AS c, {cosine} AS cosine"
-            f" RETURN row, parts, cosine, c.store_class, {_ROW} ORDER BY cosine DESC, row",
+            f" WITH row, parts, head([x IN collect(n) WHERE x:Chunk]) AS c, {cosine} AS cosine,"
+            f" {vectors} AS near RETURN row, parts, cosine, near, c.store_class, {_ROW} ORDER BY cosine DESC, row",
             **condition.values, **values, words=self._words, vector=self._vector,
             text_indexes=[text_index(self._view.store, key) for key in self._view.keys],
         )  # fmt: skip
         # The server gives (1 + cosine) / 2.
-        cosines = {rid: 2.0 * cosine - 1.0 for rid, _, cosine, *_ in rows if cosine is not None}
+        nearness = {rid: 2.0 * cosine - 1.0 for rid, _, cosine, *_ in rows if cosine is not None}
+        cosines = nearness
+        if self.adapter is not None and self._vector is not None:
+            mapped = [(rid, vector) for rid, _, _, vectors, *_ in rows for vector in vectors]
+            cosines = self.adapter.best_cosines(self._vector, mapped)
         first = [row for row in rows if True in row[1]]
         others = [row for row in rows if True not in row[1]]
         near = [rid for rid, parts, *_ in rows if False in parts]
-        keys = {rid: key for rid, _, _, key, *_ in rows}
-        found = [_found_row(rid, *row) for rid, _, _, _, *row in (*first, *others)]
-        return _Found(found, len(first), near, cosines, keys)
+        keys = {rid: key for rid, _, _, _, key, *_ in rows}
+        found = [_found_row(rid, *row) for rid, _, _, _, _, *row in (*first, *others)]
+        return _Found(found, len(first), near, nearness, cosines, keys)
 
     def _by_text(self, condition: NodeCondition) -> str:
         """Return the statement for the rows of a condition that are best by the full text index of each class."""
@@ -226,8 +241,8 @@ class NodeSearch:
 
     def _full_text(self) -> str:
         """Return the question as a full text query; the server multiplies each weight by the term's own idf."""
-        options, collection, clauses = self._options, self.ranker.collection, list[str]()
-        for look_up in self.ranker.look_ups[:_MOST_CLAUSES]:
+        options, collection, clauses = self._options, self._ranker.collection, list[str]()
+        for look_up in self._ranker.look_ups[:_MOST_CLAUSES]:
             idf = collection.head_idf if look_up.in_head else collection.idf
             weight = look_up.score / idf(look_up.term)
             if not look_up.in_head:
@@ -235,8 +250,8 @@ class NodeSearch:
                 continue
             boosted = weight * (1.0 + options.title_boost)
             clauses += [lucene("title_words", look_up.term, boosted), lucene("head_words", look_up.term, weight)]
-        if options.definition_boost and self.ranker.question is not None:
-            names = names_in(self.ranker.question.words)[:_MOST_CLAUSES]
+        if options.definition_boost and self._ranker.question is not None:
+            names = names_in(self._ranker.question.words)[:_MOST_CLAUSES]
             clauses += [lucene("defined", name, options.definition_boost) for name in names]
         return " ".join(clauses)
 
@@ -256,7 +271,7 @@ class NodeSearch:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
         if self._best is None:
             rows = self._scored(self._by_text(TRUE), TRUE, pool=FIRST).rows if self._words else []
-            self._best = self.ranker.evidence(rows)
+            self._best = self._ranker.evidence(rows)
         return self._best
 
 

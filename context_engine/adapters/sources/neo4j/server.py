@@ -13,11 +13,11 @@ import neo4j
 from neo4j.auth_management import AuthManager, ClientCertificate, ClientCertificateProviders
 from neo4j.exceptions import DriverError, Neo4jError
 
+from context_engine.adapters.sources.stores.served_store import turn
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
     ConfigError,
     SourceAuthError,
-    SourceBusy,
     SourceError,
     SourceForbidden,
     SourceNotFound,
@@ -132,18 +132,13 @@ class GraphServer:
             SourceBusy: all connections are in use.
             SourceError: the server failed.
         """
-        turns = self._turns
-        if not turns.acquire(timeout=timeout_s):
-            raise SourceBusy("all its connections are in use: ask again, or raise max_connections", retryable=True)
-        try:
-            with (
-                failures(),
-                self._session(neo4j.READ_ACCESS) as session,
-                session.begin_transaction(timeout=timeout_s) as transaction,
-            ):
-                yield Transaction(transaction)
-        finally:
-            turns.release()
+        with (
+            turn(self._turns, timeout_s),
+            failures(),
+            self._session(neo4j.READ_ACCESS) as session,
+            session.begin_transaction(timeout=timeout_s) as transaction,
+        ):
+            yield Transaction(transaction)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from context_engine.adapters.sources.neo4j.nodes import NodeWriter
+from context_engine.adapters.sources.neo4j.nodes import COUNTED, NodeWriter
 from context_engine.adapters.sources.neo4j.rows import (
     NewDocument,
     NodeDocument,
+    WholeChunk,
     embed,
     new_document,
+    whole_chunks,
 )
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer
 from context_engine.adapters.sources.neo4j.state import (
@@ -22,17 +24,16 @@ from context_engine.adapters.sources.neo4j.state import (
     Lease,
     StoreClass,
     class_indexes,
-    read_state,
     store_indexes,
 )
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
 from context_engine.adapters.sources.stores.places import Place, claimed_by
 from context_engine.adapters.sources.stores.served_store import other_model
 from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
-from context_engine.adapters.sources.stores.term_counts import ClassCounts, TermCounts
+from context_engine.adapters.sources.stores.term_counts import WRITTEN, ClassCounts, TermCounts
 from context_engine.core.models import AccessClass, Chunk
 from context_engine.core.protocols import Embedder, SinkReport
-from context_engine.errors import SourceError, SourceNotFound, StoreError
+from context_engine.errors import SourceError, StoreError
 
 logger = logging.getLogger(__name__)
 _LIST_S: Final = 600.0
@@ -76,7 +77,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
         self._place, self._repair = place, repair
         self._known: dict[str, dict[tuple[str, str], NodeDocument]] = {}
         self._pending: list[NewDocument] = []
-        self._counts, self._touched = TermCounts(), set[int]()
+        self._counts, self._touched, self._moved = TermCounts(), set[int](), set[int]()
         self._closed = False
         self._lease = Lease(server, store, now().timestamp())
         self._nodes = NodeWriter(self._lease, store, now)
@@ -99,16 +100,14 @@ class Neo4jSink(ServerSink[NodeDocument]):
         if embedder is not None and model != state.model_id:
             dimension = len(embedder.embed_documents(["dimension"])[0])
         self._next = replace(state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
-        self._lease.server.change_schema(
-            [
-                *store_indexes(self._store),
-                *class_indexes(
-                    self._store, [each.key for each in state.classes], dimension, anew=dimension != state.dimension
-                ),
-            ]
-        )
-        others = state.model_id not in (None, model) or state.words_version != WORDS_VERSION
-        self._write_again("true" if others else "n.unembedded" if embedder is not None else "false")
+        reworded, others = state.words_version != WORDS_VERSION, state.model_id not in (None, model)
+        keys, anew = [each.key for each in state.classes], reworded or dimension != state.dimension
+        indexes = class_indexes(self._store, keys, dimension, anew=anew)
+        self._lease.server.change_schema([*store_indexes(self._store), *indexes])
+        if others or reworded:
+            self._write_again("true", embed=embedder is not None)
+        elif embedder is not None:
+            self._write_again("n.unembedded", embed=True)
         self._move()
         if self._touched or self._next != self._state:
             self.commit()
@@ -127,10 +126,10 @@ class Neo4jSink(ServerSink[NodeDocument]):
             classes = [self._counted(each, counts.get(each.key)) for each in self._classes.values()]
             # Readers of the last commit still see what died with this one; those of earlier ones begin again.
             after = replace(self._next, generation=self._commit, cleaned=self._state.generation, classes=tuple(classes))
-            self._nodes.commit(after, list(counts.items()))
+            self._nodes.commit(after, list(counts.items()), self._moved)
         self._state = self._next = after
         self._classes = {each.holds: each for each in classes}
-        self._counts, self._touched = TermCounts(), set[int]()
+        self._counts, self._touched, self._moved = TermCounts(), set[int](), set[int]()
         for documents in self._known.values():
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
 
@@ -168,13 +167,24 @@ class Neo4jSink(ServerSink[NodeDocument]):
     def _moment(self) -> str:
         return self._now().isoformat(timespec="seconds")
 
-    def _put(self, name: Name, content_hash: str, moment: str, chunks: Sequence[Chunk]) -> None:
-        """Write a document in the place of the former one."""
+    def _put(
+        self,
+        name: Name,
+        content_hash: str,
+        moment: str,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[Sequence[float]]] | None = None,
+    ) -> None:
+        """Write a document in the place of the former one.
+
+        Args:
+            vectors: of each chunk, if they were made elsewhere.
+        """
         rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
         claimed = claimed_by(chunks) or ""
         with self._whole():
             self._remove(name)
-            self._write(name, content_hash, claimed, moment, rows, holds_of(self._place(name[0]), claimed))
+            self._write(name, content_hash, claimed, moment, rows, holds_of(self._place(name[0]), claimed), vectors)
 
     @property
     def _commit(self) -> int:
@@ -225,33 +235,47 @@ class Neo4jSink(ServerSink[NodeDocument]):
     def _remove(self, name: Name) -> None:
         """Take a document out of the next commit."""
         source_id, document_id, version = name
-        stored = self._known[source_id].pop((document_id, version), None)
+        stored = self._documents(source_id).pop((document_id, version), None)
         if stored is None:
             return
         if stored.is_new:
             self._flush()
-        for key, words, *heads in self._nodes.remove(stored.first, stored.last, self._commit):
+        for key, *texts in self._nodes.remove(stored.first, stored.last, self._commit):
             self._touched.add(key)
-            if words is not None:
-                self._counts.add(key, words.split(), " ".join(heads).split(), -1)
+            self._count(key, texts, -1)
+
+    def _count(self, key: int, texts: Sequence[str | None], sign: int) -> None:
+        """Count the words of a chunk, or discount them.
+
+        Args:
+            texts: its COUNTED fields; a chunk that is not searched has none.
+        """
+        words, title, head, written = (text.split() if text else [] for text in texts)
+        if texts[0] is not None:
+            self._counts.add(key, words, [*title, *head], sign, [WRITTEN + word for word in written])
 
     def _write(
-        self, name: Name, content_hash: str, claimed: str, moment: str, rows: Sequence[ChunkRow], holds: AccessClass
+        self,
+        name: Name,
+        content_hash: str,
+        claimed: str,
+        moment: str,
+        rows: Sequence[ChunkRow],
+        holds: AccessClass,
+        vectors: Sequence[Sequence[Sequence[float]]] | None,
     ) -> None:
         source_id, *own = name
         key, first = self._class_of(holds).key, self._next.next_row
         new = new_document(
-            name, content_hash, claimed, moment, rows, key=key, first=first, commit=self._commit
-        )  # fmt: skip
+            name, content_hash, claimed, moment, rows, key=key, first=first, commit=self._commit, vectors=vectors
+        )
         self._next = replace(
             self._next,
             next_row=first + 1 + len(rows),
             sources=tuple(dict.fromkeys((*self._next.sources, source_id))),
         )
         for node in new.chunks:
-            if "words" in node:
-                head = f"{node['title_words']} {node['head_words']}".split()
-                self._counts.add(key, node["words"].split(), head, 1)
+            self._count(key, [node.get(field) for field in COUNTED], 1)
         self._touched.add(key)
         self._known[source_id][own[0], own[1]] = NodeDocument(
             content_hash, first, new.record["last"], new.record["source_file"], is_new=True
@@ -276,7 +300,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
         """Remove what died with the last commit; searches that began before it begin again."""
         if self._state.cleaned < self._state.generation:
             self._state = replace(self._state, cleaned=self._state.generation)
-            self._nodes.commit(self._state, [])
+            self._nodes.commit(self._state)
 
     def _move(self) -> None:
         """Write documents whose access rules or classification have changed again, in their class."""
@@ -288,12 +312,16 @@ class Neo4jSink(ServerSink[NodeDocument]):
             place = self._place(source_id)
             if place is not None and holds_of(place, claimed) != holds[key]:
                 self._write_again(
-                    "n.source = $source AND n.store_class = $key AND n.claimed = $claimed",
+                    "n.source = $source AND n.store_class = $key AND n.claimed = $claimed", embed=False,
                     source=source_id, key=key, claimed=claimed,
                 )  # fmt: skip
 
-    def _write_again(self, condition: str, **values: Any) -> None:
-        """Write some documents again; a source without a known place stays in its class."""
+    def _write_again(self, condition: str, *, embed: bool, **values: Any) -> None:
+        """Write some documents again; a source without a known place stays in its class.
+
+        Args:
+            embed: make their vectors anew.
+        """
         holds = {each.key: each.holds for each in self._classes.values()}
         records = self._read(
             f"MATCH (n:{self._store}:Document) WHERE {VISIBLE} AND {condition} RETURN n.row, n.source, n.document_id,"
@@ -301,17 +329,16 @@ class Neo4jSink(ServerSink[NodeDocument]):
             **values,
         )
         for row, source_id, document_id, version, content_hash, claimed, key in records:
-            chunks = self._read(
-                f"MATCH (n:Chunk)-[:BELONGS_TO]->(:{self._store} {{row: $row}})"
-                " RETURN n.chunk_id, n.content, n.fields, n.indexed_at ORDER BY n.row",
-                row=row,
-            )
-            self._documents(source_id)
+            found = self._read(f"MATCH (n:{self._store} {{row: $row}}) RETURN {whole_chunks(self._store)}", row=row)
+            chunks = [WholeChunk(*chunk) for (stored,) in found for chunk in stored]
             place, name = self._place(source_id), (source_id, document_id, version)
             self._remove(name)
-            rows = [ChunkRow(chunk_id, content, text, b"") for chunk_id, content, text, _ in chunks]
-            moment = chunks[0][3] if chunks else ""
-            self._write(name, content_hash, claimed, moment, rows, holds_of(place, claimed) if place else holds[key])
+            rows, moment = [chunk.row for chunk in chunks], chunks[0].indexed_at if chunks else ""
+            vectors = None if embed else [chunk.vectors for chunk in chunks]
+            now = holds_of(place, claimed) if place else holds[key]
+            if now != holds[key]:
+                self._moved |= {key, self._class_of(now).key}
+            self._write(name, content_hash, claimed, moment, rows, now, vectors)
 
     def _class_of(self, holds: AccessClass) -> StoreClass:
         """Return an access class; a new one gets indexes."""
@@ -320,18 +347,3 @@ class Neo4jSink(ServerSink[NodeDocument]):
             self._lease.server.change_schema(class_indexes(self._store, [key], self._next.dimension, anew=False))
             self._classes[holds] = StoreClass(key, holds, self._commit)
         return self._classes[holds]
-
-
-def stored_hashes(server: GraphServer, store: str, source_id: str) -> dict[tuple[str, str], str]:
-    """Return {(document_id, version): content_hash} of a source; nothing if there is no store yet."""
-    with server.reading(_LIST_S) as transaction:
-        try:
-            state = read_state(transaction, store)
-        except SourceNotFound:
-            return {}
-        rows = transaction.rows(
-            f"MATCH (n:{store}:Document {{source: $source}}) WHERE {VISIBLE}"
-            " RETURN n.document_id, n.version, n.content_hash ORDER BY n.row",
-            source=source_id, generation=state.generation,
-        )  # fmt: skip
-    return {(document_id, version): content_hash for document_id, version, content_hash in rows}

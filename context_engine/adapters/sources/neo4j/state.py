@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer, Transaction
+from context_engine.adapters.sources.stores.learnt import Learnt
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMismatch
@@ -23,7 +25,7 @@ from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMisma
 LAYOUT_VERSION: Final = 1
 LEASE_S: Final = 120.0
 """Seconds after which a silent writer counts as ended, so that another may write."""
-WORDS_VERSION: Final = f"{ANALYSER_VERSION}.1"
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
 """The analysis that the words were made with."""
 VISIBLE: Final = "n.born <= $generation AND (n.died IS NULL OR n.died > $generation)"
 """The condition for the nodes of a commit."""
@@ -31,6 +33,7 @@ _ONE_STATE: Final = (
     "CREATE CONSTRAINT context_engine_store IF NOT EXISTS FOR (s:ContextEngineStore) REQUIRE s.store IS UNIQUE"
 )
 _STATE: Final = "MATCH (s:ContextEngineStore {store: $store})"
+_MAPS: Final = "MATCH (m:ContextEngineMaps {store: $store})"
 
 
 class StoreClass(NamedTuple):
@@ -84,9 +87,58 @@ def read_state(transaction: Transaction, store: str) -> GraphState:
         SourceNotFound: nothing was ever ingested.
         StoreVersionMismatch: a later version of this package wrote the store.
     """
-    for (text,) in transaction.rows(f"{_STATE} RETURN s.state", store=store):
-        return _state_of(text)
+    return read_store(transaction, store)[0]
+
+
+def read_store(transaction: Transaction, store: str) -> tuple[GraphState, Learnt]:
+    """Return the state of a store and what it has learnt; raises as `read_state` does."""
+    for state, learnt in transaction.rows(f"{_STATE} RETURN s.state, s.learnt", store=store):
+        maps = partial(_maps, transaction, store)
+        return _state_of(state), Learnt(json.loads(learnt or "{}"), maps, f"the store {store!r}")
     raise SourceNotFound(f"nothing was ingested into it: run '{INGEST}'")
+
+
+def make_state(transaction: Transaction, store: str, state: GraphState) -> None:
+    """Make a store that nobody writes to."""
+    transaction.rows(
+        "CREATE (s:ContextEngineStore {store: $store, state: $state, writer: '', until: 0.0})",
+        store=store, state=_text_of(state),
+    )  # fmt: skip
+
+
+def lock_state(transaction: Transaction, store: str) -> None:
+    """Let nobody else change the state, or what was learnt, before the transaction has ended."""
+    transaction.rows(f"{_STATE} SET s.locked = true", store=store)
+
+
+def write_learnt(transaction: Transaction, store: str, learnt: Learnt) -> None:
+    """Keep what a store has learnt.
+
+    Args:
+        transaction: that has locked the state, and read it after that.
+    """
+    fields, new, gone = learnt.changes()
+    transaction.rows(f"{_STATE} SET s.learnt = $learnt", store=store, learnt=json.dumps(fields))
+    transaction.rows(f"{_MAPS} WHERE m.adapter_id IN $gone DELETE m", store=store, gone=list(gone))
+    for adapter_id, maps in new.items():
+        transaction.rows(
+            "MERGE (m:ContextEngineMaps {store: $store, adapter_id: $adapter_id}) SET m.maps = $maps",
+            store=store, adapter_id=adapter_id, maps=maps,
+        )  # fmt: skip
+
+
+def forget_moved(transaction: Transaction, store: str, keys: Collection[int]) -> None:
+    """Remove what was learnt from classes that documents have left or entered; the transaction has locked the state."""
+    _, learnt = read_store(transaction, store)
+    learnt.forget_moved(keys)
+    write_learnt(transaction, store, learnt)
+
+
+def _maps(transaction: Transaction, store: str, adapter_id: str) -> bytes:
+    rows = transaction.rows(
+        f"{_MAPS} WHERE m.adapter_id = $adapter_id RETURN m.maps", store=store, adapter_id=adapter_id
+    )
+    return bytes(rows[0][0]) if rows else b""
 
 
 def _state_of(text: str) -> GraphState:
@@ -201,13 +253,14 @@ def class_indexes(store: str, keys: Sequence[int], dimension: int, *, anew: bool
 
     Args:
         dimension: of the vectors; 0 without any.
-        anew: whether the indexes of vectors are of another dimension.
+        anew: whether they are there with other fields, or for vectors of another dimension.
     """
-    statements = [f"DROP INDEX {vector_index(store, key)} IF EXISTS" for key in keys if anew]
+    names = [name for key in keys for name in (text_index(store, key), vector_index(store, key))]
+    statements = [f"DROP INDEX {name} IF EXISTS" for name in names if anew]
     for key in keys:
         statements.append(
             f"CREATE FULLTEXT INDEX {text_index(store, key)} IF NOT EXISTS FOR (n:{store}_{key})"
-            " ON EACH [n.words, n.title_words, n.head_words, n.defined, n.source]"
+            " ON EACH [n.words, n.title_words, n.head_words, n.defined, n.written, n.source]"
             " OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace'}}"
         )
         if dimension:

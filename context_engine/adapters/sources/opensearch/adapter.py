@@ -64,15 +64,11 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
     """
     if len({(spec.connection, check_opensearch(spec).index_prefix) for spec in specs}) > 1:
         raise ConfigError("sources with several index prefixes or connections: write them one by one with --source")
-    settings, server = check_opensearch(specs[0]), _server(specs[0], context)
+    server, store = _server(specs[0], context), _store_of(specs[0], context)
     try:
         if options.dry_run:
-            yield DrySink(partial(hashes_of, server, settings.index_prefix))
+            yield DrySink(partial(hashes_of, server, store.prefix))
             return
-        shape = IndexShape(
-            settings.shards, settings.replicas, settings.vector_engine, settings.m, settings.ef_construction
-        )
-        store = ShapedStore(specs[0].connection or "", settings.index_prefix, shape, settings.bulk_rows)
         embedder, place = embedder_of(context), places(specs, context.rules_of)
         with OpenSearchCopySink(
             server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
@@ -92,11 +88,18 @@ def open_opensearch(spec: SourceSpec, context: SourceContext) -> LinkedSource:
     prefix = check_opensearch(spec).index_prefix
 
     def make() -> OpenSearchStore:
-        options = SearchOptions.of(context.settings)
-        return OpenSearchStore(_server(spec, context), prefix, options, embedder_of(context), context.clock)
+        server, options = _server(spec, context), SearchOptions.of(context.settings)
+        return OpenSearchStore(server, _store_of(spec, context), options, embedder_of(context), context.clock)
 
     store: OpenSearchStore = context.shared(("opensearch", spec.connection, prefix), make)
     return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+
+
+def _store_of(spec: SourceSpec, context: SourceContext) -> ShapedStore:
+    own, connection = check_opensearch(spec), spec.connection or ""
+    shape = IndexShape(own.shards, own.replicas, own.vector_engine, own.m, own.ef_construction)
+    store = ShapedStore(connection, own.index_prefix, shape, own.bulk_rows)
+    return store._replace(prefix=store.named.within(context.data_dir()).name)
 
 
 def _server(spec: SourceSpec, context: SourceContext) -> OpenSearchServer:

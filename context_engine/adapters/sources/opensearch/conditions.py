@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.learnt import LearntDocument
 from context_engine.adapters.sources.opensearch.server import Calls, SearchBody
-from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState, StateDocument
-from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
+from context_engine.adapters.sources.opensearch.state import IndexClass, IndexState, LearntDocument, StateDocument
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
 from context_engine.core.models import AccessScope, Chunk
@@ -59,17 +57,6 @@ class StoreView(NamedTuple):
     def keys(self) -> list[int]:
         """The keys of the readable classes."""
         return [access_class.key for access_class in self.classes]
-
-    @property
-    def model_id(self) -> str | None:
-        """The model of the store's vectors; None without any."""
-        return self.state.model_id
-
-    @property
-    def adapters(self) -> AdapterRows:
-        """The learnt adapters."""
-        model = self.state.model_id
-        return self.learnt.adapters(None if model is None else VectorModel(model, self.state.dimension))
 
     def only(self, key: int) -> StoreView:
         """Return the view of one of its classes."""

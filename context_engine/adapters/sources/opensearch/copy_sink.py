@@ -12,7 +12,7 @@ from context_engine.adapters.sources.opensearch.documents import OF_DOCUMENTS
 from context_engine.adapters.sources.opensearch.rows import STORED, chunk_row
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
 from context_engine.adapters.sources.opensearch.sink import OpenSearchSink
-from context_engine.adapters.sources.opensearch.state import change_learnt
+from context_engine.adapters.sources.opensearch.state import LearntDocument, change_learnt
 from context_engine.adapters.sources.stores.chunk_rows import as_written
 from context_engine.adapters.sources.stores.vector_form import other_vectors
 from context_engine.core.models import AccessClass, ClassCalibration, WholeDocument
@@ -103,24 +103,15 @@ class OpenSearchCopySink(OpenSearchSink):
         self._put(name, document.content_hash, document.indexed_at, document.chunks, document.vectors)
 
     def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
-        """Commit, and replace the calibrations if any are given (`CopySink`).
-
-        They count as measured on the documents as they are.
-        """
+        """Commit, and replace the calibrations if any are given (`CopySink`)."""
         self.commit()
-        texts = IndexTexts(self._view)
-        keys = {access_class.holds: access_class.key for access_class in self._state.classes}
-        found = [
-            (calibration.model_id, keys[access], calibration, texts.extent(keys[access], source_ids))
-            for access, calibration in calibrations
-            if access in keys
-        ]
-        if found:
-            change_learnt(
-                self._calls,
-                self._store.prefix,
-                lambda learnt: learnt.replace_calibrations(domain, learnt.calibrations(domain).keys(), found),
-            )
+        texts, classes = IndexTexts(self._view), self._state.classes
+
+        def copy(learnt: LearntDocument) -> None:
+            learnt.copy_calibrations(domain, source_ids, calibrations, classes, texts)
+
+        if calibrations:
+            change_learnt(self._calls, self._store.prefix, copy)
 
     def _keeps_vectors(self) -> bool:
         """Return whether the server has the plugin k-NN; taken for granted if its user may not list the plugins."""

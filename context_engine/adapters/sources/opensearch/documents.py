@@ -22,6 +22,7 @@ from context_engine.adapters.sources.opensearch.rows import (
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexClass, IndexShape, StateDocument, make_index
 from context_engine.adapters.sources.stores.chunk_rows import document_rows
+from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.adapters.sources.stores.places import Place, claimed_by
 from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
 from context_engine.core.models import AccessClass, Chunk
@@ -38,6 +39,11 @@ class ShapedStore(NamedTuple):
     prefix: str
     shape: IndexShape
     at_once: int
+
+    @property
+    def named(self) -> StoreName:
+        """Its name."""
+        return StoreName(f"opensearch {self.connection}", self.prefix)
 
 
 class DocumentWriter(ServerSink[HeldDocument]):

@@ -86,16 +86,11 @@ def cosines(view: StoreView, query: NearestQuery, rows: Sequence[int]) -> dict[i
 def _adapted_cosines(
     view: StoreView, query: NearestQuery, adapter: DomainAdapter, rows: Sequence[int]
 ) -> dict[int, float]:
-    import numpy as np
-
     cosine: dict[int, float] = {}
     for at in range(0, len(rows), _READ_AT_ONCE):
         some = both(view.state.visible, any_of("row", rows[at : at + _READ_AT_ONCE]), {"exists": {"field": "vector"}})
         (result,) = view.search([{"size": MOST_ROWS, "query": some, "_source": ["row", "vector"]}])
-        parts = sources_of(result)
-        passages = np.array([part["vector"] for part in parts], np.float32).reshape(-1, adapter.dimension)
-        for part, value in zip(parts, adapter.cosines(query.asked, passages).tolist(), strict=True):
-            cosine[part["row"]] = max(value, cosine.get(part["row"], value))
+        cosine |= adapter.best_cosines(query.asked, [(part["row"], part["vector"]) for part in sources_of(result)])
     return cosine
 
 

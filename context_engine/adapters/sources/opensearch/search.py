@@ -34,13 +34,14 @@ from context_engine.adapters.sources.stores.ranking import (
     LEAST_POOL,
     Ranking,
     RowRanker,
+    ViewSearch,
     best_chunks,
     first_pool,
     nearest_wanted,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope, pushed
-from context_engine.core.models import Chunk, TermStatistics
+from context_engine.core.models import Chunk
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -104,18 +105,11 @@ def collection_of(
     return ScoredCollection(*sizes, holding("body"), holding("head")), any(other["hits"]["hits"] for other in others)
 
 
-class IndexSearch:
-    """One question to a view.
-
-    Attributes:
-        adapter: the argument.
-        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
+class IndexSearch(ViewSearch):
+    """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
         question: None if it has no terms.
-        vector: of the question; None: search by text only.
-        watch: the recall of approximate searches.
-        adapter: maps the vectors before they are compared; None: they are compared as they are.
     """
 
     def __init__(
@@ -127,10 +121,9 @@ class IndexSearch:
         watch: RecallWatch,
         adapter: DomainAdapter | None = None,
     ) -> None:
-        self._view, self._options, self._watch = view, options, watch
+        super().__init__(view.state.model_id, vector, options, watch, adapter)
+        self._view = view
         self._vector = None if vector is None or not any(vector) else NearestQuery.of(vector, adapter)
-        model = str(view.state.model_id) if adapter is None else adapter.scorer_id
-        self.adapter, self.scorer_id = adapter, "" if vector is None else model
         codes = [] if question is None or self._vector is None else code_words(question.own)
         collection, some = collection_of(view, question, codes)
         self._ranker = RowRanker(
@@ -141,11 +134,6 @@ class IndexSearch:
             by_vector=self.scorer_id,
             codes=codes if some else [],
         )
-
-    @property
-    def statistics(self) -> TermStatistics:
-        """How frequent the question's terms are, for the engine."""
-        return self._ranker.statistics
 
     def best(self, sources: Sequence[IndexedRows], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source."""

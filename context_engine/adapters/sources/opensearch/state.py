@@ -8,13 +8,14 @@ writing it makes a commit visible in all indices at once.
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.opensearch.learnt import LearntDocument, version_of
 from context_engine.adapters.sources.opensearch.server import CONFLICT, NOTHING_WRITTEN, Calls
+from context_engine.adapters.sources.stores.learnt import Learnt
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, SourceUnavailable, StoreLocked, StoreVersionMismatch
@@ -95,6 +96,53 @@ _STATE_INDEX: Final = {
     "settings": {"index": {"number_of_shards": 1, "auto_expand_replicas": "0-1"}},
     "mappings": {"enabled": False},
 }
+
+
+class LearntDocument(Learnt):
+    """What a store has learnt: one document beside the state, replaced as it was read, and one for each adapter's maps.
+
+    Of two who change it at once, one is refused.
+
+    Args:
+        prefix: begins the names of the store's indices.
+        document: as the server gives it.
+    """
+
+    def __init__(self, calls: Calls, prefix: str, document: Mapping[str, Any]) -> None:
+        super().__init__(document.get("_source", {}), self._read, f"the store '{prefix}-*'")
+        self._calls, self._prefix = calls, prefix
+        self._version = version_of(document) if document.get("found") else "op_type=create"
+
+    def write(self) -> None:
+        """Replace the document on the server.
+
+        Raises:
+            StoreLocked: another process has replaced it meanwhile.
+            SourceError: the server failed.
+        """
+        fields, new, gone = self.changes()
+        for adapter_id, maps in new.items():  # first, so that nobody reads of maps that are not there yet
+            self._calls.ask("PUT", self._maps_of(adapter_id), {"maps": base64.b64encode(maps).decode()})
+        answer = self._calls.answer("PUT", f"{self._prefix}-state/_doc/learnt?{self._version}", fields)
+        if answer.status == CONFLICT:
+            raise StoreLocked(f"another process changes what the store {self._prefix!r} has learnt: try again")
+        self._version = version_of(answer.json())
+        for adapter_id in gone:
+            self._calls.ask("DELETE", self._maps_of(adapter_id))
+
+    def _read(self, adapter_id: str) -> bytes:
+        try:
+            return base64.b64decode(self._calls.ask("GET", self._maps_of(adapter_id))["_source"]["maps"])
+        except (SourceNotFound, ValueError, KeyError, TypeError):
+            return b""
+
+    def _maps_of(self, adapter_id: str) -> str:
+        return f"{self._prefix}-state/_doc/maps-{adapter_id}"
+
+
+def version_of(document: Mapping[str, Any]) -> str:
+    """Return the version of a document that was read or written, as the next change of it must name it."""
+    return f"if_seq_no={document['_seq_no']}&if_primary_term={document['_primary_term']}"
 
 
 class StateDocument:

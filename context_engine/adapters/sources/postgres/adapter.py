@@ -107,12 +107,13 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> LinkedSource:
 
 def _servers(spec: SourceSpec, context: SourceContext) -> Servers:
     _require_psycopg()
-    from context_engine.adapters.sources.postgres.connection import Address, Servers
-    from context_engine.adapters.sources.postgres.copies import address_in
+    from context_engine.adapters.sources.postgres.connection import Address, Servers, store_name
 
     settings, connection = check_postgres(spec), spec.connection or ""
     address = Address(connection, settings.schema_name, settings.read_from)
-    return Servers(partial(context.connection, connection), address_in(context.data_dir(), address))
+    name = store_name(address).within(context.data_dir()).name
+    address = address if name == address.schema else Address(connection, name, "primary")
+    return Servers(partial(context.connection, connection), address)
 
 
 def _require_psycopg() -> None:

@@ -12,6 +12,7 @@ from psycopg import sql
 from context_engine.adapters.sources.postgres.connection import Session, one_row
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
 from context_engine.adapters.sources.stores.question import FoundRow, LookUp, StoredTerms
+from context_engine.adapters.sources.stores.term_counts import WRITTEN
 from context_engine.core.models import Chunk
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
@@ -120,8 +121,6 @@ def storable(text: str) -> bool:
 
 _HEAD: Final = "#"
 """Begins a term of a head; no term begins with it."""
-WRITTEN: Final = "~"
-"""Begins a word as it is written; no term begins with it."""
 _MOST_LEXEMES: Final = 20_000
 """Distinct terms by which a text is found; a `tsvector` holds a megabyte."""
 

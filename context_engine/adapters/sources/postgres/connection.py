@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 from psycopg import sql
 
+from context_engine.adapters.sources.stores.copies import StoreName
+from context_engine.adapters.sources.stores.served_store import turn
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
     ConfigError,
@@ -95,6 +97,11 @@ class Address(NamedTuple):
     read_from: ReadFrom
 
 
+def store_name(address: Address) -> StoreName:
+    """Return the name of the store at an address."""
+    return StoreName(f"postgres {address.connection}", address.schema)
+
+
 def parameters(connection: Connection, *, write: bool, read_from: ReadFrom) -> dict[str, str | int]:
     """Return the parameters of libpq for a connection.
 
@@ -154,22 +161,16 @@ class Servers:
             SourceBusy: all connections are in use.
             SourceError: the server failed.
         """
-        turns = self._turns
-        if not turns.acquire(timeout=timeout_s):
-            raise SourceBusy("all its connections are in use: ask again, or raise max_connections", retryable=True)
-        try:
-            with failures():
-                session = self._begun(max(int(1000 * timeout_s), 1))
-                try:
-                    yield session
-                    session.execute("COMMIT")
-                except BaseException:
-                    session.close()
-                    raise
-                with self._lock:
-                    self._idle.append(session)
-        finally:
-            turns.release()
+        with turn(self._turns, timeout_s), failures():
+            session = self._begun(max(int(1000 * timeout_s), 1))
+            try:
+                yield session
+                session.execute("COMMIT")
+            except BaseException:
+                session.close()
+                raise
+            with self._lock:
+                self._idle.append(session)
 
     def _begun(self, timeout_ms: int) -> Session:
         """Return a session in a transaction; one that the server has closed meanwhile is replaced."""

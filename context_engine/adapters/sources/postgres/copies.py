@@ -1,15 +1,8 @@
-"""Copies of a store in other schemas of its database, for trials of changes that must not reach the store.
-
-A data folder with the file `postgres-copies.json` is a trial's: sources and sinks opened with it use the copies that
-the file names, and nothing else, also when the copies are gone.
-"""
+"""Copies of a store in other schemas of its database, for trials (`stores.copies`)."""
 
 from __future__ import annotations
 
-import json
-import secrets
 from contextlib import closing
-from pathlib import Path
 from typing import Any, Final
 
 from psycopg import sql
@@ -17,7 +10,6 @@ from psycopg import sql
 from context_engine.adapters.sources.postgres import bm25
 from context_engine.adapters.sources.postgres.connection import (
     INGEST,
-    Address,
     Servers,
     Session,
     failures,
@@ -25,12 +17,9 @@ from context_engine.adapters.sources.postgres.connection import (
 )
 from context_engine.adapters.sources.postgres.schema import SCHEMA_VERSION, add_partition, migrate, read_state
 from context_engine.adapters.sources.postgres.vectors import index_vectors, make_vectors
-from context_engine.errors import ConfigError, SourceError, StoreError
+from context_engine.adapters.sources.stores.copies import StoreName
+from context_engine.errors import StoreError
 
-_FILE: Final = "postgres-copies.json"
-_MARK: Final = "_copy_"
-_MOST_NAME: Final = 40
-"""Characters of the schema's name in that of a copy; a name in PostgreSQL has 63 at most."""
 _TABLES: Final = (
     "SELECT relname, array_agg(attname ORDER BY attnum) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
     " WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND attnum > 0"
@@ -42,63 +31,36 @@ _NUMBERED: Final = (
 )
 
 
-def address_in(data_dir: Path, address: Address) -> Address:
-    """Return where a store is for those who work in a data folder: where the folder says, if it is a trial's.
+def copy_store(servers: Servers, target: str) -> None:
+    """Copy a snapshot of a store with its indexes into a new schema.
 
     Raises:
-        ConfigError: the folder is a trial's, without a copy of this store.
+        StoreError: its tables are of another version.
+        SourceError: there is nothing to copy, or the server failed.
     """
-    if not _file(data_dir).is_file():
-        return address
-    copies = _copies(data_dir)
-    if _key(address) not in copies:
-        raise ConfigError(
-            f"a trial is about one store, and this copy has none of schema {address.schema!r} of connection "
-            f"{address.connection!r}: give the sources one schema, or leave those of the other out of the configuration"
-        )
-    return Address(address.connection, copies[_key(address)], "primary")
+    with failures(), closing(servers.session(write=True)) as session:
+        session.execute("SET statement_timeout = 0")
+        with session.transaction():
+            session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            _copy(session, servers.address.schema, target)
+        session.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(target)))
+        bm25.rebuild(session)
 
 
-def copy_store(servers: Servers, data_dir: Path) -> None:
-    """Copy a snapshot of a store with its indexes into a new schema, for those who work in a data folder.
-
-    Raises:
-        StoreError: there is nothing to copy, its tables are of another version, or the server failed.
-    """
-    address, copies = servers.address, _copies(data_dir)
-    target = f"{address.schema[:_MOST_NAME]}{_MARK}{secrets.token_hex(6)}"
-    try:
-        with failures(), closing(servers.session(write=True)) as session:
-            session.execute("SET statement_timeout = 0")
-            with session.transaction():
-                session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                _copy(session, address.schema, target)
-            session.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(target)))
-            bm25.rebuild(session)
-    except SourceError as error:
-        raise StoreError(f"schema {address.schema!r} cannot be copied: {error}") from error
-    _file(data_dir).write_text(json.dumps({**copies, _key(address): target}), "utf-8")
-
-
-def drop_copy(servers: Servers, data_dir: Path) -> None:
-    """Remove a store's copy for a data folder; nothing happens if there is none.
+def drop_copy(servers: Servers, target: str) -> None:
+    """Remove a copy.
 
     Raises:
         SourceError: the server failed.
     """
-    copies = _copies(data_dir)
-    target = copies.pop(_key(servers.address), None)
-    if target is None or _MARK not in target:
-        return
     with failures(), closing(servers.session(write=True)) as session:
         session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(target)))
-    _file(data_dir).write_text(json.dumps(copies), "utf-8")
 
 
 def copies_of(session: Session) -> list[str]:
     """Return the schemas that are copies of a session's store."""
     (schema,) = one_row(session, "SELECT current_schema()")
-    pattern = f"^{schema[:_MOST_NAME]}{_MARK}[0-9a-f]{{12}}$"
+    pattern = StoreName("", schema).copies
     rows = session.execute("SELECT nspname FROM pg_namespace WHERE nspname ~ %s ORDER BY nspname", (pattern,))
     return [name for (name,) in rows]
 
@@ -147,16 +109,3 @@ def _go_on(session: Session, schema: str, target: str, table: str, column: str) 
     ]
     statement = sql.SQL("SELECT setval({}, last_value, is_called) FROM {}")
     session.execute(statement.format(sql.Literal(names[1]), sql.SQL(names[0])))
-
-
-def _file(data_dir: Path) -> Path:
-    return data_dir / _FILE
-
-
-def _copies(data_dir: Path) -> dict[str, str]:
-    file = _file(data_dir)
-    return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else {}
-
-
-def _key(address: Address) -> str:
-    return f"{address.connection}/{address.schema}"

@@ -38,13 +38,14 @@ from context_engine.adapters.sources.stores.ranking import (
     POOL,
     Ranking,
     RowRanker,
+    ViewSearch,
     best_chunks,
     first_pool,
     nearest_wanted,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.scope import Scope, pushed
-from context_engine.core.models import AccessScope, Chunk, TermStatistics
+from context_engine.core.models import AccessScope, Chunk
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -69,11 +70,6 @@ class SnapshotView(NamedTuple):
     def keys(self) -> list[int]:
         """The keys of the access classes."""
         return self.classes
-
-    @property
-    def model_id(self) -> str | None:
-        """The model of the store's vectors; None without any."""
-        return self.state.model_id
 
     def only(self, key: int) -> SnapshotView:
         """Return the view of one of its classes."""
@@ -161,18 +157,11 @@ WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 _SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
 
 
-class StoreSearch:
-    """One question to a view.
-
-    Attributes:
-        adapter: the argument.
-        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
+class StoreSearch(ViewSearch):
+    """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
         question: None if it has no terms.
-        vector: of the question; None: search by text only.
-        adapter: maps the vectors before they are compared; None: they are compared as they are.
-        watch: the recall of approximate searches.
     """
 
     def __init__(
@@ -184,10 +173,9 @@ class StoreSearch:
         watch: RecallWatch,
         adapter: DomainAdapter | None = None,
     ) -> None:
-        self._options, self._view, self._watch = options, view, watch
+        super().__init__(view.state.model_id, vector, options, watch, adapter)
+        self._view = view
         self._vector = None if vector is None else VectorQuery.of(view.session, vector, adapter)
-        model = str(view.state.model_id) if adapter is None else adapter.scorer_id
-        self.adapter, self.scorer_id = adapter, "" if vector is None else model
         self._ranker = RowRanker(
             question,
             view.collection(question),
@@ -196,11 +184,6 @@ class StoreSearch:
             by_vector=self.scorer_id,
             codes=[] if question is None or vector is None else self._codes_of(question),
         )
-
-    @property
-    def statistics(self) -> TermStatistics:
-        """How frequent the question's terms are, for the engine."""
-        return self._ranker.statistics
 
     def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from context_engine.adapters.sources.postgres.attributes import (
-    WRITTEN,
     Attributes,
     lexemes_of,
     parts_of,
@@ -17,7 +16,7 @@ from context_engine.adapters.sources.postgres.connection import Session, copy_ro
 from context_engine.adapters.sources.postgres.vectors import DocumentRow
 from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.question import StoredTerms
-from context_engine.adapters.sources.stores.term_counts import TermCounts
+from context_engine.adapters.sources.stores.term_counts import WRITTEN, TermCounts
 from context_engine.core.models import Chunk
 
 _COLUMNS: Final = "class_key, rid, doc_key, source_key, section, from_day, to_day, attributes, parts, terms"

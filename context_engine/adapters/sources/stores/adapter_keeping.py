@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +13,14 @@ from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Ori
 from context_engine.adapters.sources.stores.chunk_rows import canonical
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import AccessScope, StoredAdapter, VectorAdapter, scorer_name
+from context_engine.core.models import (
+    AccessClass,
+    AccessScope,
+    CopiedAdapter,
+    StoredAdapter,
+    VectorAdapter,
+    scorer_name,
+)
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -110,6 +117,10 @@ def _id_of(rows: AdapterRows, domain: str, choice: str, keys: Collection[int]) -
     return rows.in_force(domain, keys) if choice == AUTO else (rows.named(domain, choice, keys), choice)
 
 
+ReadAdapters = tuple[AdapterRows, Mapping[int, AccessClass]]
+"""The adapters of a store, and access classes by their keys."""
+
+
 class AdapterKeeping:
     """The methods of a store that make it `LearntAdapters`, and keep what was learnt.
 
@@ -123,8 +134,8 @@ class AdapterKeeping:
 
     if TYPE_CHECKING:
 
-        def _adapter_rows(self, access: AccessScope | None) -> AbstractContextManager[tuple[AdapterRows, list[int]]]:
-            """Yield the adapters in a snapshot, and the keys of the access classes that a caller may read."""
+        def _adapter_rows(self, access: AccessScope | None) -> AbstractContextManager[ReadAdapters]:
+            """Yield the adapters in a snapshot, and the access classes that a caller may read, by their keys."""
 
         def _writing_adapters(self, origin: Origin | None = None) -> AbstractContextManager[AdapterRows]:
             """Yield the adapters in a transaction, which is committed at the end.
@@ -235,6 +246,18 @@ class AdapterKeeping:
             pass
         with self._writing_adapters() as rows:
             return rows.undo(domain, at=self._moment())
+
+    def copied_adapters(self, domain: str) -> list[CopiedAdapter]:
+        """Return the usable adapters of a domain with their maps (`CopyableAdapters`)."""
+        with self._adapter_rows(None) as (rows, holds):
+            return rows.copied(domain, holds)
+
+    def keep_copied(self, domain: str, adapters: Sequence[CopiedAdapter]) -> list[str]:
+        """Keep adapters of another store; return the ids of those that can be used here (`CopyableAdapters`)."""
+        with self._adapter_rows(None) as (_, holds):
+            pass
+        with self._writing_adapters() as rows:
+            return rows.keep_copied(domain, adapters, holds, at=self._moment())
 
     def vector_model(self) -> str:
         """Return the name of the model that made the vectors, "" if there are none (`StoredVectors`).

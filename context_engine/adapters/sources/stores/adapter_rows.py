@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from context_engine.core.models import StoredAdapter, adapter_name, scorer_name
+from context_engine.core.models import AccessClass, CopiedAdapter, StoredAdapter, adapter_name, scorer_name
 from context_engine.errors import StoreError, nearest
 
 if TYPE_CHECKING:
@@ -191,11 +191,54 @@ class AdapterRows:
         """
         adapter.check()
         maps = adapter.as_bytes()
-        row = (domain, adapter.adapter_id, adapter.model_id, _listed(learnt_from), evidence, made_at, maps)
-        names = ("domain", "adapter_id", *_COLUMNS)
-        self._execute(_KEEP, dict(zip(names, (*row, _digest(*row)), strict=True)))
+        self._keep(domain, adapter.adapter_id, adapter.model_id, _listed(learnt_from), evidence, made_at, maps)
         kept = self.stored(learnt_from, domain)
         return next(stored for stored in kept if stored.adapter_id == adapter.adapter_id)
+
+    def copied(self, domain: str, holds: Mapping[int, AccessClass]) -> list[CopiedAdapter]:
+        """Return the usable adapters of a domain, in the order in which they were put in force.
+
+        Args:
+            holds: all access classes, by their keys.
+        """
+        rows = sorted(self._readable(holds, domain), key=lambda row: row.switch)
+        usable = [(row, self.maps(domain, row.adapter_id)) for row in rows if row.fits(self.model)]
+        return [
+            CopiedAdapter(
+                row.adapter_id, row.model_id, frozenset(holds[key] for key in row.classes), row.evidence, row.made_at,
+                maps, row.switch > 0,
+            )
+            for row, maps in usable if maps is not None
+        ]  # fmt: skip
+
+    def keep_copied(
+        self, domain: str, adapters: Iterable[CopiedAdapter], holds: Mapping[int, AccessClass], *, at: str
+    ) -> list[str]:
+        """Keep those of some adapters that are for the store's vectors, and whose classes it has; return their ids.
+
+        Args:
+            holds: as in `copied`.
+            at: the time of the call, ISO 8601.
+        """
+        keys, kept = {access: key for key, access in holds.items()}, list[str]()
+        for adapter in adapters:
+            if not adapter.access <= keys.keys():
+                continue
+            name = (domain, adapter.adapter_id)
+            row = (
+                adapter.model_id,
+                _listed(keys[access] for access in adapter.access),
+                adapter.evidence,
+                adapter.made_at,
+            )
+            if not _AdapterRow(*name, *row, len(adapter.maps), b"", 0).fits(self.model):
+                continue
+            self._keep(*name, *row, adapter.maps)
+            kept.append(adapter.adapter_id)
+            is_on = any(known.adapter_id == adapter.adapter_id and known.switch for known in self._rows(domain))
+            if adapter.in_force and not is_on:
+                self._switch(domain, row[1], adapter.adapter_id, at)
+        return kept
 
     def forget(self, domain: str, adapter_ids: Collection[str]) -> None:
         """Delete adapters of a domain that no switch names."""
@@ -270,6 +313,11 @@ class AdapterRows:
             former = self._execute(_FORMER, asked)
             self._switch(domain, learnt_from, former[0][0] if former else None, at)
         return bool(last)
+
+    def _keep(self, *row: Any) -> None:
+        """Write a row, replacing that of the same adapter."""
+        names = ("domain", "adapter_id", *_COLUMNS)
+        self._execute(_KEEP, dict(zip(names, (*row, _digest(*row)), strict=True)))
 
     def _switch(self, domain: str, learnt_from: str, adapter_id: str | None, at: str) -> None:
         values = {"domain": domain, "learnt_from": learnt_from, "adapter_id": adapter_id, "at": at}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.index_text import names_in
 from context_engine.adapters.sources.stores.options import (
@@ -23,7 +23,11 @@ from context_engine.adapters.sources.stores.question import (
     StoreQuestion,
     look_ups,
 )
+from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.core.models import Chunk, Score, ScoreKind, TermStatistics
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 POOL: Final = 250
 """Rows of a source that are scored, the best by the terms they hold; 60 cost .015 of R@10, 120 cost .005."""
@@ -145,6 +149,44 @@ class RowRanker:
         named = names_in(self.question.words)
         defines = {row.rid for row in rows if not row.defined.isdisjoint(named)}
         return boosted(scores, self._scorer.title_shares(rows), defines, options)
+
+
+class ViewSearch:
+    """One question to a view of a store.
+
+    Attributes:
+        adapter: maps the vectors before they are compared; None: they are compared as they are.
+        scorer_id: of its cosines: the model, or the model and the adapter; "" for a search by text only.
+
+    Args:
+        model_id: of the store's vectors.
+        vector: of the question; None: search by text only.
+        watch: the recall of approximate searches.
+    """
+
+    _ranker: RowRanker
+
+    def __init__(
+        self,
+        model_id: str | None,
+        vector: Sequence[float] | None,
+        options: SearchOptions,
+        watch: RecallWatch,
+        adapter: DomainAdapter | None,
+    ) -> None:
+        self._options, self._watch, self.adapter = options, watch, adapter
+        model = str(model_id) if adapter is None else adapter.scorer_id
+        self.scorer_id = "" if vector is None else model
+
+    @property
+    def statistics(self) -> TermStatistics:
+        """How frequent the question's terms are, for the engine."""
+        return self._ranker.statistics
+
+    if TYPE_CHECKING:
+
+        def best(self, sources: Sequence[Any], top_k: int) -> dict[str, list[Chunk]]:
+            """Return the best top_k chunks of each source."""
 
 
 class CheckedRows(Protocol):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,9 +16,9 @@ from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.recall import RecallWatch
 from context_engine.adapters.sources.stores.vector_form import shortened
-from context_engine.core.models import Notice, NoticeCode, ScoreKind, SourceSpec
+from context_engine.core.models import Examination, Notice, NoticeCode, ScoreKind, SourceSpec, notices_about
 from context_engine.core.protocols import Clock, Embedder
-from context_engine.errors import ConfigError, RepartitionRequired, StoreVersionMismatch
+from context_engine.errors import ConfigError, RepartitionRequired, SourceBusy, StoreVersionMismatch
 from context_engine.settings.messages import config_error
 
 EMBEDDING_SHARE: Final = 0.8
@@ -49,6 +51,21 @@ def embedder_of(context: SourceContext) -> Embedder | None:
     """Return the configured embedder, which makes vectors of the configured length; None if there is none."""
     embedder = context.embedder()
     return None if embedder is None else shortened(embedder, SearchOptions.of(context.settings).vector_dimensions)
+
+
+@contextmanager
+def turn(turns: BoundedSemaphore, timeout_s: float) -> Iterator[None]:
+    """Wait for one of the connections of a server, and give it back at the end.
+
+    Raises:
+        SourceBusy: all are in use.
+    """
+    if not turns.acquire(timeout=timeout_s):
+        raise SourceBusy("all its connections are in use: ask again, or raise max_connections", retryable=True)
+    try:
+        yield
+    finally:
+        turns.release()
 
 
 def other_model(stored: str | None, configured: str, ingest: str) -> StoreVersionMismatch:
@@ -99,9 +116,37 @@ class ServedStoreBase:
         if self._embedder is not None and stored not in (None, self._embedder.model_id):
             raise other_model(stored, self._embedder.model_id, self.ingest)
 
+    def _check_analysis(self, stored: str, own: str) -> None:
+        """Check that texts were analysed as this program analyses them.
+
+        Raises:
+            StoreVersionMismatch: another version has analysed them.
+        """
+        if stored != own:
+            raise StoreVersionMismatch(
+                f"its texts were analysed by version {stored}, this program has {own}: '{self.ingest}' analyses them "
+                "again"
+            )
+
     def watched_recall(self) -> float | None:
         """Return the lowest mean recall of its access classes (`RecallWatched`)."""
         return self.watch.lowest()
+
+    def _examination(
+        self, source_id: str, keys: Sequence[int], copies: Iterable[str], details: Mapping[str, Any], **fields: Any
+    ) -> Examination:
+        """Return an examination, with the watched recall and what trials have left.
+
+        Args:
+            keys: the access classes that the reader may read.
+            copies: the copies of the store in its server, each with how it is removed.
+            fields: the other fields.
+        """
+        recall = self.watch.recall(keys)
+        low = [self._note(NoticeCode.ANN_RECALL_LOW, source_id, keys)] if any(map(self.watch.is_low, keys)) else []
+        left = [f"it has a copy that a trial left, unless one runs now: {copy}" for copy in copies]
+        measured = {} if recall is None else {"ann_recall": round(recall, 3)}
+        return Examination(warnings=notices_about(source_id, *low, *left), details={**details, **measured}, **fields)
 
     def _notes(
         self, question: StoreQuestion | None, keys: Sequence[int], *, by_vector: bool, has_vectors: bool

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+WRITTEN: Final = "~"
+"""Begins a word as it is written, where it stands among terms; no term begins with it."""
 
 
 class ClassCounts:

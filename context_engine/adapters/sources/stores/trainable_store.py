@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from context_engine.adapters.sources.stores.adapter_keeping import OFF, AdapterKeeping, ChosenAdapter, scorer_of
+from context_engine.adapters.sources.stores.adapter_keeping import (
+    OFF,
+    AdapterKeeping,
+    AdapterReader,
+    ChosenAdapter,
+    scorer_of,
+)
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.served_store import ServedStoreBase
 from context_engine.core.models import (
     AccessScope,
@@ -27,6 +34,7 @@ from context_engine.core.models import (
     VectorAdapter,
     scorer_name,
 )
+from context_engine.core.protocols import Clock, Embedder
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 from context_engine.errors import ConfigError
 
@@ -112,6 +120,32 @@ def _part(texts: ClassTexts, key: int, names: Sequence[str], asked_ids: Collecti
     return CalibrationPart(extent.own, texts.passages(key, names), held_ids, "", key, extent)
 
 
+class CommittedState(Protocol):
+    """The state of a store after a commit.
+
+    Attributes:
+        base_id: names the store.
+        generation: the number of the commit.
+        words_version: the analysis of its texts.
+        model_id, dimension: of the vectors; None and any number without vectors.
+    """
+
+    @property
+    def base_id(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def words_version(self) -> str: ...
+
+    @property
+    def model_id(self) -> str | None: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+
 class ClassView(Protocol):
     """What a caller may read of a store at one moment."""
 
@@ -120,8 +154,7 @@ class ClassView(Protocol):
         """The keys of the readable access classes."""
 
     @property
-    def model_id(self) -> str | None:
-        """The model of the store's vectors; None without any."""
+    def state(self) -> CommittedState: ...
 
     def only(self, key: int) -> Self:
         """Return the view of one of its classes."""
@@ -132,7 +165,11 @@ V = TypeVar("V", bound=ClassView)
 
 
 class TrainableStore(ServedStoreBase, AdapterKeeping, Generic[V]):
-    """A store in a server that is `Calibratable` and `Trainable`."""
+    """A store in a server that is `Calibratable` and `Trainable`; the arguments are those of `ServedStoreBase`."""
+
+    def __init__(self, ingest: str, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
+        super().__init__(ingest, options, embedder, clock)
+        self._now, self._adapters = clock.now, AdapterReader()
 
     if TYPE_CHECKING:
 
@@ -181,7 +218,7 @@ class TrainableStore(ServedStoreBase, AdapterKeeping, Generic[V]):
         vector = self._asked(query) if part.scorer_id else None
 
         def read(view: V) -> SourceAnswer:
-            name = part.scorer_id.removeprefix(view.model_id or "").removeprefix("+")
+            name = part.scorer_id.removeprefix(view.state.model_id or "").removeprefix("+")
             adapter = self._chosen(view, query.domain, name or OFF).adapter
             return self._best_of(view.only(part.key), query, source_ids, vector, adapter)
 
@@ -249,7 +286,7 @@ class TrainableStore(ServedStoreBase, AdapterKeeping, Generic[V]):
         """Return the scorers to calibrate: text only, vectors, and vectors under each adapter that is or will be in
         force.
         """
-        model = view.model_id
+        model = view.state.model_id
         if self._embedder is None or model is None:
             return [""]
         usable = (stored for stored in self._rows(view).stored(view.keys, domain) if not stored.problem)

@@ -35,7 +35,9 @@ Exit code: 0 every document is the same in both stores, 1 some are not, 2 usage 
 @click.option("--from", "origin", metavar="ADAPTER", required=True, help="Copy from the store of this adapter.")
 @click.option("--to", "target", metavar="ADAPTER", required=True, help="Copy to the store of this adapter.")
 @click.option("--domain", "-d", metavar="NAME", help="Only the sources of this domain [default: of every domain].")
-@click.option("--source", "source_id", metavar="ID", help="Only this source; calibrations are left out.")
+@click.option(
+    "--source", "source_id", metavar="ID", help="Only this source; calibrations and learnt adapters are left out."
+)
 @click.option("--connection", metavar="NAME", help="The connection of the adapter that the manifest does not name.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of that adapter.")
 @click.option("--delete", is_flag=True, help="Delete documents of these sources that only the target has.")
@@ -44,6 +46,8 @@ Exit code: 0 every document is the same in both stores, 1 some are not, 2 usage 
 @with_location
 def copy(location: ConfigLocation, domain: str | None, as_json: bool, settings: Sequence[str], **options: Any) -> int:
     """Copy the documents of a store to a store of another adapter, with their vectors: nothing is embedded again.
+
+    The domain's calibrations and learnt adapters go along.
 
     The sources are those whose manifest names either adapter; the manifest stays as it is. Documents that the
     target already has with the same hash are skipped, so run an interrupted command again. At the end every document is
@@ -111,7 +115,9 @@ def _lines(result: DomainCopy, target: str) -> Iterator[str]:
     if result.vectors_refused:
         yield f"the store of adapter {target!r} can hold no vectors: they were left out"
     if result.adapters_left:
-        yield f"learnt adapters are not copied: {', '.join(result.adapters_left)} of {result.domain} stay behind"
+        yield f"learnt adapters of {result.domain} stay behind: {', '.join(result.adapters_left)}"
+    if result.adapters_kept:
+        yield f"{counted(len(result.adapters_kept), 'learnt adapter')} of {result.domain} kept"
     if result.calibrations:
         yield f"{counted(result.calibrations, 'calibration')} of {result.domain} kept"
     if result.manifest:

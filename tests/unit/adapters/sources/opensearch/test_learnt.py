@@ -10,14 +10,13 @@ import pytest
 
 from context_engine.adapters.http import HttpAnswer
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
-from context_engine.adapters.sources.opensearch.learnt import LearntDocument
-from context_engine.adapters.sources.stores.adapter_rows import VectorModel
+from context_engine.adapters.sources.opensearch.state import IndexState, LearntDocument
 from context_engine.adapters.sources.stores.trainable_store import CalibratedExtent
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import SourceNotFound, StoreLocked
 
-MODEL = VectorModel("m", 4)
+STATE = IndexState(base_id="b", model_id="m", dimension=4)
 ADAPTER = DomainAdapter("m", np.eye(4), 2.0 * np.eye(4))
 PATH = "kb-state/_doc/"
 
@@ -61,7 +60,7 @@ class FakeCalls:
 
 def kept(calls: FakeCalls, domain: str = "NPA", classes: tuple[int, ...] = (1,)) -> None:
     document = calls.learnt()
-    document.adapters(MODEL).keep(domain, ADAPTER, classes, "{}", "2026-01-01")
+    document.adapters(STATE).keep(domain, ADAPTER, classes, "{}", "2026-01-01")
     document.write()
 
 
@@ -72,7 +71,7 @@ def calibration(chunks: int) -> ScopeCalibration:
 def test_maps_are_read_once_and_only_where_they_are_wanted() -> None:
     calls = FakeCalls()
     kept(calls)
-    rows = calls.learnt().adapters(MODEL)
+    rows = calls.learnt().adapters(STATE)
     assert rows.named("NPA", ADAPTER.adapter_id, [1]) == ADAPTER.adapter_id and calls.asked == []
     assert rows.named("NPA", ADAPTER.adapter_id, [2]) is None, "who may not read the class does not see it"
     assert rows.maps("NPA", ADAPTER.adapter_id) == rows.maps("NPA", ADAPTER.adapter_id) == ADAPTER.as_bytes()
@@ -88,7 +87,7 @@ def test_maps_that_are_gone_or_changed_are_damaged(maps: Any) -> None:
     if maps:
         calls.documents[name] = maps
         calls.versions[name] = 9
-    (stored,) = calls.learnt().adapters(MODEL).stored([1])
+    (stored,) = calls.learnt().adapters(STATE).stored([1])
     assert stored.problem == "damaged"
 
 
@@ -97,11 +96,11 @@ def test_switches_survive_and_two_domains_share_the_maps() -> None:
     for domain in ("NPA", "ORM"):
         kept(calls, domain)
     document = calls.learnt()
-    rows = document.adapters(MODEL)
+    rows = document.adapters(STATE)
     rows.switch("NPA", rows.stored([1], "NPA"), on=True, at="2026-01-02")
     rows.forget("ORM", [ADAPTER.adapter_id])
     document.write()
-    assert calls.learnt().adapters(MODEL).in_force("NPA", [1]) == (ADAPTER.adapter_id, "")
+    assert calls.learnt().adapters(STATE).in_force("NPA", [1]) == (ADAPTER.adapter_id, "")
     assert f"{PATH}maps-{ADAPTER.adapter_id}" in calls.documents
 
 
@@ -114,7 +113,7 @@ def test_what_was_learnt_from_moved_documents_is_forgotten() -> None:
     document.forget_moved({2})
     document.write()
     after = calls.learnt()
-    assert after.moves == 1 and after.adapters(MODEL).stored([1, 2, 3]) == []
+    assert after.moves == 1 and after.adapters(STATE).stored([1, 2, 3]) == []
     assert after.calibrations("NPA").keys() == {("", 1), ("", 3)} and not after.calibrations("ORM")
     assert after.version([1]) != after.version([1, 3]) and after.version([2]) == after.version([])
     assert [name for name in calls.documents if "maps" in name] == []
