@@ -20,7 +20,7 @@ from context_engine.core.tracing import Tracer
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
-from context_engine.wiring.models import Models, RerankerChoice
+from context_engine.wiring.models import Models, RerankerChoice, with_known_floor
 from context_engine.wiring.result_cache import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
 
@@ -164,7 +164,7 @@ class SourceOpener:
             clock=self.clock,
             shared=self.shared,
             timezone=domain.timezone,
-            settings=self.setup.resolver.base().values,
+            settings=with_known_floor(self.setup.resolver.base().values),
             embedder=self.embedder,
             rules_of=self.setup.access.rules_of,
         )

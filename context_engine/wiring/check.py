@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import (
@@ -34,7 +34,7 @@ from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.events import check_events
 from context_engine.wiring.jobs import job_database
-from context_engine.wiring.models import Models, unknown_reranker
+from context_engine.wiring.models import Models, model_name, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.setup import Setup, configured_policy
 
@@ -373,17 +373,14 @@ def _files(paths: ConfigPaths) -> Iterator[Path]:
     yield from paths.manifests()
 
 
-_NAMED_BY: Final = ("model", "folder")
-
-
 def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
     """Yield advice about `vector_dimensions`; none without an embedder or if vectors are not shortened."""
-    count, options = settings.vector_dimensions, settings.embedder_options
+    count = settings.vector_dimensions
     if settings.embedder is None or count is None:
         return
     from context_engine.adapters.embedders import known_model  # only here: it brings the HTTP client
 
-    name = next((str(options[key]) for key in _NAMED_BY if key in options), settings.embedder)
+    name = model_name(settings)
     shortest = known_model(name).shortest
     if not shortest:
         message = f"{name!r} is not known to be trained for shortened vectors: measure what {count} numbers lose with "

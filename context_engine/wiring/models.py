@@ -14,7 +14,7 @@ from context_engine.adapters.rerankers import reranker_of
 from context_engine.core.concurrency.awaiting import awaited
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.reranking import chosen
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, Settings
+from context_engine.core.models import DomainSpec, EffectiveSettings, ModelSettings, SearchRequest, Settings
 from context_engine.core.protocols import ChatModel, Clock, Embedder, Entailment, QueryRefiner, Reranker
 from context_engine.core.query.features import UNKNOWN, language
 from context_engine.core.query.prepare import question_kind
@@ -53,6 +53,24 @@ def open_embedder(
     from context_engine.adapters.embedders.asynchronous import embedder_of  # its package brings the HTTP client
 
     return embedder_of(_open(EMBEDDERS, name, options, context, file, key))
+
+
+_NAMED_BY: Final = ("model", "folder")
+
+
+def model_name(settings: Settings | ModelSettings) -> str:
+    """Return the name of the embedder's model as its options give it, else that of the embedder, "" without one."""
+    options = settings.embedder_options
+    return next((str(options[key]) for key in _NAMED_BY if key in options), settings.embedder or "")
+
+
+def with_known_floor(settings: Settings) -> Settings:
+    """Return settings with the model's own `cosine_floor`, if they have an embedder and leave it open."""
+    if settings.embedder is None or settings.cosine_floor is not None:
+        return settings
+    from context_engine.adapters.embedders import known_model  # its package brings the HTTP client
+
+    return settings.model_copy(update={"cosine_floor": known_model(model_name(settings)).floor})
 
 
 def open_reranker(

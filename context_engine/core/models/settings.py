@@ -229,6 +229,11 @@ class ScoringSettings(SettingsGroup):
     )
     keyword_weight: Unit = Field(0.5, description="Weight of the text score in the weighted merge.")
     vector_weight: Unit = Field(0.5, description="Weight of the cosine in the weighted merge.")
+    cosine_floor: Annotated[float, Field(strict=True, ge=0.0, lt=1.0)] | None = Field(
+        None,
+        description="Cosine that counts as 0 in the weighted merge; 1 stays 1. null: 0.7 for an e5 model, whose "
+        "cosines are all about that high, 0 for any other.",
+    )
     rrf_k: Annotated[int, Field(strict=True, ge=0, le=10_000)] = Field(60, description="k of reciprocal rank fusion.")
     pairs_weight: Weight = Field(0.5, description="Text score: weight of pairs of neighbouring words.")
     head_weight: Weight = Field(0.2, description="Text score: weight of titles, headings and metadata.")

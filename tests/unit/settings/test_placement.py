@@ -88,6 +88,7 @@ OTHER: dict[str, Any] = {
     "merge_method": "rrf",
     "keyword_weight": 0.4,
     "vector_weight": 0.6,
+    "cosine_floor": 0.5,
     "rrf_k": 10,
     "pairs_weight": 0.3,
     "head_weight": 0.1,

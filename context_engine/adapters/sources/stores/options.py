@@ -52,7 +52,8 @@ def merged(
 ) -> dict[int, float]:
     """Return one score of each candidate.
 
-    weighted: (trust * keyword_weight * text / best + vector_weight * max(cosine, 0)) / (sum of both weights), [0, 1].
+    weighted: (trust * keyword_weight * text / best + vector_weight * near) / (sum of both weights), [0, 1], with
+    near = max(cosine - floor, 0) / (1 - floor) for the floor of the model's cosines.
     rrf: the sum of 1 / (rrf_k + rank) over both rankings; a text score of 0 has no rank.
 
     Args:
@@ -63,7 +64,8 @@ def merged(
     """
     if options.merge_method == "weighted":
         lexical = {rid: trust * min(score / best, 1.0) if best > 0.0 else 0.0 for rid, score in text.items()}
-        dense = {rid: min(max(score, 0.0), 1.0) for rid, score in cosine.items()}
+        floor = options.cosine_floor or 0.0
+        dense = {rid: min(max((score - floor) / (1.0 - floor), 0.0), 1.0) for rid, score in cosine.items()}
         total = options.keyword_weight + options.vector_weight
         return weighted_fusion([lexical, dense], [options.keyword_weight / total, options.vector_weight / total])
     by_text = ranked({rid: score for rid, score in text.items() if score > 0.0})

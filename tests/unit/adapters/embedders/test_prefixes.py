@@ -154,7 +154,7 @@ def test_what_is_given_goes_before_what_is_known_also_where_it_is_empty() -> Non
     ],
 )
 def test_what_each_maker_says_of_its_model(model: str, query: str, document: str, shortest: int) -> None:
-    assert known_model(model) == (Prefixes(query, document), shortest)
+    assert known_model(model)[:2] == (Prefixes(query, document), shortest)
 
 
 @pytest.mark.parametrize(

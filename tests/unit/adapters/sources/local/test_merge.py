@@ -29,6 +29,13 @@ def test_weights_count_by_their_share() -> None:
     assert half[1] == pytest.approx(0.5 * 0.8 + 0.5 * 0.5)
 
 
+@pytest.mark.parametrize(("cosine", "near"), [(0.85, 0.5), (1.0, 1.0), (0.7, 0.0), (0.4, 0.0)])
+def test_a_cosine_counts_from_its_model_s_floor(cosine: float, near: float) -> None:
+    """(cosine - 0.7) / 0.3, at least 0."""
+    options = SearchOptions(cosine_floor=0.7)
+    assert merged({1: 8.0}, 10.0, {1: cosine}, options)[1] == pytest.approx(0.5 * 0.8 + 0.5 * near)
+
+
 def test_without_a_match_in_the_text_the_cosine_decides() -> None:
     assert merged({1: 0.0}, 0.0, {1: 0.8}, SearchOptions())[1] == pytest.approx(0.5 * 0.8)
 
