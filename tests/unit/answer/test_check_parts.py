@@ -256,7 +256,7 @@ def test_a_condition_alone_supports_nothing() -> None:
 
 
 def test_a_name_keeps_its_preposition() -> None:
-    text = "Dates of payment. Where under these Rules a fee is due, the desk pays the fee to the Board in full."
-    assert checked(text.partition(". ")[2], text).verdict is Verdict.SUPPORTED
-    false = "Where a fee Rules under these is due, the desk pays the fee to the Board in full."
-    assert "roles" in codes(checked(false, text))
+    text = "Dates of payment\nWhere under these Rules a fee is due to the Board, the desk will not be closed."
+    false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(false, text)) == {"roles"}
