@@ -45,7 +45,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
     is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
-    if is_other or is_less or _is_restricted(claim, nearest):
+    if is_other or is_less or _is_general(subject, nearest) or _is_restricted(claim, nearest):
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
@@ -63,6 +63,13 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
         after.kind in CONTENT and after.key not in keys and not set(after.written.removesuffix("s")) <= initials
         for after in following
     )
+
+
+def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
+    forms = {token.key: token.written for token in whole}
+    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject)
+    return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:

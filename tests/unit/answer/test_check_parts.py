@@ -125,6 +125,12 @@ def test_what_is_said_of_some_is_not_said_of_all() -> None:
     assert "subject" not in codes(checked(missed, text))
 
 
+def test_what_holds_of_one_kind_is_not_said_of_all() -> None:
+    text = "The drafting party should be fixed in the agreement."
+    assert checked("The drafting party should be fixed.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Parties should be fixed in the agreement.", text)) == {"subject"}
+
+
 def test_a_word_behind_a_preposition_is_not_the_subject() -> None:
     text = "The information in this ledger, including its notes, may be used by the desk."
     assert checked("The information in this ledger may be used by the desk.", text).verdict is Verdict.SUPPORTED
