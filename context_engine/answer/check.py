@@ -61,9 +61,11 @@ _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)",
 """A passage named in brackets inside a sentence."""
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
 _CUT_OFF: Final = re.compile(
-    r"\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$", re.IGNORECASE
+    r"^(?!.*\b(?:what|who|which|where|how|whether|as|than)\b[^,;]*\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
+    r".*\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$",
+    re.IGNORECASE | re.DOTALL,
 )
-"""How a sentence ends before it says anything: "The use of systems is."."""
+"""How a sentence ends before it says anything: "The use of systems is."; "who the owners are" is whole."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 
 
@@ -122,6 +124,8 @@ def check(
         return _refused(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
+    if _is_denied(text, cited.values()):
+        return _refused(text, SentenceFinding("negation", "of the topic and its heading, one says not, the other does"))
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
@@ -139,13 +143,33 @@ def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedCl
     return _KnownKeys(headings, headings.union(*(item.keys for _, item in stated_in)))
 
 
+def _framed(text: str) -> str:
+    """Return a sentence without the passages named in it and words that lead into it."""
+    rest = _POINTER.sub("", text)
+    return _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
+
+
+def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
+    """Return whether every heading with the words of a sentence's topic says "no" where the topic does not."""
+    topic = _TOPIC.match(_framed(text).removeprefix(", "))
+    words, denials = _said_and_denied(topic[1] if topic else "")
+    headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
+    same = [heading_denials for heading_words, heading_denials in headings if words and words <= heading_words]
+    return bool(same) and denials not in same
+
+
+def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
+    """Return the words of a topic or heading, and how often it says "not"."""
+    tokens = read(text.lower())
+    return content_keys(tokens), sum(token.kind is MeaningKind.NEGATION for token in tokens)
+
+
 def _claim(text: str, known: _KnownKeys) -> str:
     """Return a sentence without words that lead into it, nor a topic ("On limits:") or title whose words are known.
 
     A value or an opposite of a topic must stand in a heading.
     """
-    rest = _POINTER.sub("", text)
-    rest = _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
+    rest = _framed(text)
     if topic := _TOPIC.match(rest.removeprefix(", ")):
         tokens = [token for token in read(topic[1].lower()) if token.kind not in _UNSAID]
         if all(token.key in (known.every if token.kind is MeaningKind.WORD else known.headings) for token in tokens):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
@@ -183,15 +184,19 @@ def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sente
 
 
 def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
-    """Yield a finding for a part of the sentence of which the clause has no word, and the headings not all; and for a
-    sentence most of whose words stand only around the clause.
+    """Yield a finding for a part of the sentence of which the clause has no word, and the headings not all; for a
+    sentence that says nothing of the clause beside its conditions; and for one most of which stands around the clause.
     """
     claimed, own = content_keys(claim), content_keys(clause.tokens)
     least = 1 if clause.cells else _LEAST_OWN * len(claimed)
     if len(claimed & own) < least:
         yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before
-    for segment in segments(claim):
+    parts = segments(claim)
+    bound = content_keys([token for part in parts if part[0].kind is MeaningKind.CONDITION for token in part])
+    if bound and claimed - bound and not (claimed - bound) & own:
+        yield SentenceFinding("coverage", "the passage says only the condition of the sentence")
+    for segment in parts:
         keys = content_keys(segment)
         if keys and not keys & own and not keys <= clause.context:
             yield SentenceFinding("coverage", f'"{" ".join(token.written for token in segment)}" is not in the passage')
@@ -204,6 +209,9 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
     names = list(_alternatives(head.tokens))
     if names and not any(name <= claimed for name in names):
         yield SentenceFinding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
+    for first, second in pairwise(claim):
+        if first.is_name and second.kind in CONTENT and _is_broken_off(first.key, second.key, cells):
+            yield SentenceFinding("row", f'"{second.written}" does not stand behind "{first.written}"')
     named = content_keys(head.tokens)
     for place, token in enumerate(claim):
         if token.key in named and (before := introduced(claim, place)) in _NEVER_OF_A_ROW:
@@ -219,6 +227,14 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
         nearest = [cell for distance, cell in near if distance == min(near, key=lambda pair: pair[0])[0]]
         if nearest and any(_has(cell, token) for cell in others) and not any(_has(cell, token) for cell in nearest):
             yield SentenceFinding("column", f'"{token.written}" stands in another column')
+
+
+def _is_broken_off(first: str, second: str, cells: Iterable[ClauseCell]) -> bool:
+    """Return whether words stand side by side of which the first is within a cell, and the second in other cells."""
+    texts = [[token.key for token in cell.tokens if token.kind in CONTENT] for cell in cells]
+    of_first = [text for text in texts if first in text]
+    within = all((first, second) not in pairwise(text) and text[-1] != first for text in of_first)
+    return bool(of_first) and within and any(second in text for text in texts if text not in of_first)
 
 
 def _alternatives(name: Sequence[MeaningToken]) -> Iterator[frozenset[str]]:

@@ -278,15 +278,8 @@ def sentence_out(sentence: Sentence, answer: Answer) -> SentenceOut:
 
 def _quote(quote: Quote, known: Mapping[str, Evidence], result: SearchResult) -> QuoteOut:
     evidence = known[quote.label]
-    return QuoteOut(
-        label=quote.label,
-        namespace=result.namespace_of(evidence.source_id),
-        source_id=evidence.source_id,
-        chunk_id=evidence.chunk_id,
-        text=quote.text,
-        start=quote.start,
-        end=quote.end,
-    )
+    namespace = result.namespace_of(evidence.source_id)
+    return QuoteOut(**quote._asdict(), namespace=namespace, source_id=evidence.source_id, chunk_id=evidence.chunk_id)
 
 
 def _conflict(answer: Answer, conflict: Conflict) -> ConflictOut:

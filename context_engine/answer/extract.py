@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from context_engine.answer.expressions import has
-from context_engine.answer.fitness import fitness
-from context_engine.answer.matching import QuestionMatch, matches
+from context_engine.answer.fitness import QuestionMatch, fitness, matches
 from context_engine.answer.sentences import RowCell, Statement, StatementKind, statements
 from context_engine.answer.synonyms import closest_of
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Quote, Sentence, Verdict

@@ -7,8 +7,8 @@ passive. Otherwise a word in another place means another role.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import combinations, groupby, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, groupby, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
@@ -45,6 +45,7 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
+    yield from _unlinked(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
 
 
@@ -94,11 +95,15 @@ def _acts(tokens: Sequence[MeaningToken]) -> dict[str, list[list[str]]]:
 
 
 def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[str]:
-    """Return the keys of the content that a token governs; of a modal also another modal: "may be required to"."""
+    """Return the keys of the content that a token governs; of a modal also another modal: "may be required to".
+
+    A "no" governs a whole subject with its predicate, and no condition behind it.
+    """
+    behind: Iterable[MeaningToken] = tokens[place + 1 :]
     if tokens[place].written == "no":
-        most = _DENIED_SUBJECT
+        most, behind = _DENIED_SUBJECT, takewhile(lambda token: token.kind is not MeaningKind.CONDITION, behind)
     kinds = CONTENT | ({MeaningKind.MODAL} if tokens[place].kind is MeaningKind.MODAL else set())
-    content = [token.key for token in tokens[place + 1 :] if token.kind in kinds]
+    content = [token.key for token in behind if token.kind in kinds]
     return frozenset(content[:most])
 
 
@@ -250,6 +255,18 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
         is_first = (places[first] - own_places[first]) & own_places[second]
         if is_first and (places[second] - own_places[second]) & own_places[first]:
             yield SentenceFinding("roles", f'"{" ".join(first)}" and "{" ".join(second)}" stand in each other\'s place')
+
+
+def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if a name stands right behind a word where the clause has a preposition before it everywhere."""
+    known = content_keys(own)
+    for before, token in pairwise(claim):
+        if token.is_name and before.kind in CONTENT and not before.is_name and before.key in known:
+            links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
+            if links and links.isdisjoint(("", "^")):
+                yield SentenceFinding(
+                    "roles", f'"{token.written}" stands behind "{before.written}" without a preposition'
+                )
 
 
 def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:

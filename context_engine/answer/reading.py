@@ -132,6 +132,8 @@ _EQUALS: Final = """
 """
 _LINKS: Final = "by to in on at for from with of under as than into against between through per"
 _PRONOUNS: Final = "it they he she this these those"
+PERSONS: Final = frozenset(("we", "you"))
+"""The writer and the reader, who are not each other."""
 _BEING: Final = "is are was were be been being"
 _COORDINATORS: Final = "and or but"
 _SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
@@ -143,7 +145,7 @@ _PLAIN: Final = """
 
 _WORDS: Final = {
     **dict.fromkeys(_LINKS.split(), MeaningKind.LINK),
-    **dict.fromkeys(_PRONOUNS.split(), MeaningKind.LINK),
+    **dict.fromkeys((*_PRONOUNS.split(), *PERSONS), MeaningKind.LINK),
     **dict.fromkeys(_BEING.split(), MeaningKind.LINK),
     **dict.fromkeys(_COORDINATORS.split(), MeaningKind.BREAK),
 }

@@ -7,7 +7,7 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
-from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
@@ -27,7 +27,9 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
-    rules = _rules(clause.own) if has_subject else [_divided(segment) for segment in segments(clause.own)]
+    items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
+    alone = [_divided(segment) for segment in segments(clause.own)]
+    rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
     if not any(predicate_too for _, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
@@ -40,8 +42,10 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
         yield SentenceFinding("coverage", "the passage does not say this of its subject")
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
+    is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
+    is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
     is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
-    if is_other or is_less or _is_restricted(claim, nearest):
+    if is_other or is_less or _is_general(subject, nearest) or _is_restricted(claim, nearest):
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
@@ -61,6 +65,13 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
     )
 
 
+def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
+    forms = {token.key: token.written for token in whole}
+    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject)
+    return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
+
+
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
     """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
     head = content_keys([*takewhile(lambda token: token.kind in CONTENT, dropwhile(_is_pronoun, subject))])
@@ -71,6 +82,17 @@ def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningT
         if token.key in head and head <= content_keys(whole)
     ]
     return bool(links) and all(links)
+
+
+def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+    """Return the items of a list of subjects before its last one: "the clerk, the desk", of "and the Board must"."""
+    return [part for part in segments(before) if content_keys(part) and introduced(part, len(part)) in ("", "^")]
+
+
+def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
+    """Return the pronouns that a subject is: "we", "you", or "it" for any other."""
+    pronouns = frozenset(token.key for token in subject) & {"it", *PERSONS}
+    return frozenset() if content_keys(subject) else pronouns
 
 
 def _is_pronoun(token: MeaningToken) -> bool:
@@ -109,14 +131,21 @@ def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Se
     return (), ()
 
 
-def _rules(tokens: Sequence[MeaningToken]) -> list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]]:
-    """Return what stands before and after the modal of each segment; after a comma the subject stands before it."""
+def _rules(
+    tokens: Sequence[MeaningToken], *, whole: bool
+) -> list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]]:
+    """Return what stands before and after the modal of each segment; after a comma the subject stands before it.
+
+    Args:
+        whole: give all subjects of a list: "the clerk, the desk, and the Board".
+    """
     out: list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]] = []
     earlier: list[MeaningToken] = []
     for segment in segments(tokens):
         subject, predicate = _divided(segment)
         has_own = any(token.kind is not MeaningKind.BREAK for token in subject)
-        out.append((subject if has_own or not predicate else earlier, predicate))
+        is_last = whole and has_own and subject[0].kind is MeaningKind.BREAK
+        out.append(([*earlier, *subject] if is_last else subject if has_own or not predicate else earlier, predicate))
         goes_on = not predicate and segment[0].kind is not MeaningKind.CONDITION
         earlier = [*(earlier if goes_on else ()), *segment]
     return out
@@ -135,7 +164,7 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
 def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
-        if before.key in ("it", "one", "be") or before.written == "no":
+        if before.key in ("it", "one", "be", *PERSONS) or before.written == "no":
             continue
         if before.kind is MeaningKind.BREAK:
             return "^"
@@ -169,8 +198,16 @@ def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) ->
         agent = _nearest_run([token.key for token in tokens[place:]], keys)
         acts = [key for key in _acts_before(tokens, place - 1) if key in keys]
         if agent is not None and acts and all(agent < keys.index(act) for act in acts):
-            return True
+            return not _of_other_agents(tokens, place) & frozenset(keys)
     return False
+
+
+def _of_other_agents(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
+    """Return what is said of earlier agents alone: "in Rome by a clerk", of "in Rome by a clerk and in Oslo by it"."""
+    agents = [agent for agent in _agents(tokens) if agent < place]
+    act = next((at for at, token in enumerate(tokens) if token.key == "be"), 0)
+    start = max(agents, default=act)
+    return content_keys(tokens[act + 2 : start]) - content_keys(tokens[start:])
 
 
 def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:

@@ -56,97 +56,45 @@ def _want(name: str, asked: str, form: str, *holds: Expression, strict: bool = T
 
 
 _KINDS: Final = (
-    _want(
-        "duration",
-        "how often",
-        r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b",
-        _E.FREQUENCY,
-    ),
-    _want(
-        "number",
-        "a number",
+    _want("duration", "how often",
+        r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b", _E.FREQUENCY),
+    _want("number", "a number",
         r"\bhow (?:long|short|large|big|high|deep|wide) (?:must|should|shall|can|may|do|does|is|are)\b(?=.*\bbe\W*$)",
-        _E.NUMBER,
-    ),
-    _want(
-        "duration",
-        "a duration",
+        _E.NUMBER),
+    _want("duration", "a duration",
         r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
         rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) {_TIME}\b"
-        rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b",
-        _E.DURATION,
-    ),
-    _want(
-        "duration",
-        "a duration",
-        rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)",
-        _E.DURATION,
-        _E.FREQUENCY,
-    ),
-    _want(
-        "number",
-        "a number",
-        r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
-        r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)",
-        _E.NUMBER,
-    ),
-    _want(
-        "amount",
-        "an amount",
-        rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)",
-        _E.AMOUNT,
-        _E.NUMBER,
-    ),
-    _want(
-        "role",
-        "a role or a body",
-        rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b",
-        _E.ROLE,
-        _E.PARTY,
-    ),
+        rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
+    _want("duration", "a duration",
+        rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
+    _want("number", "a number", r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
+        r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)", _E.NUMBER),
+    _want("amount", "an amount",
+        rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
+    _want("role", "a role or a body",
+        rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b", _E.ROLE, _E.PARTY),
     _want("date", "a date", r"\b(?:on |from |since )?(?:what|which) (?:date|day|year|month)\b", _E.DATE),
-    _want(
-        "date",
-        "a time or an occasion",
+    _want("date", "a time or an occasion",
         r"^\W*when\b(?!.*\bcounts? as\b)|\bat what (?:time|point|stage)\b",
-        _E.DATE,
-        _E.DURATION,
-        _E.FREQUENCY,
-        _E.OCCASION,
-    ),
-    _want(
-        "reason",
-        "a reason",
+        _E.DATE, _E.DURATION, _E.FREQUENCY, _E.OCCASION),
+    _want("reason", "a reason",
         r"\bwhy\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
-        _E.REASON,
-        strict=False,
-    ),
-    _want(
-        "steps",
-        "steps",
-        rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
+        _E.REASON, strict=False),
+    _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
         rf"|\bwhat (?:should|must|do|does|shall|can) (?=.{{1,40}}? do\b)"
-        r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?",
-        _E.STEP,
-        strict=False,
-    ),
+        r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?", _E.STEP, strict=False),
     _want("rule", "a rule", rf"^\W*(?:so )?{_AUXILIARY}\b(?: (?:it|i|we|you|one|there))?\b", _E.RULE, strict=False),
     _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
     _want("list", "a list", r"\b(?:which|what)\b.*\b(?:include|contain|consist of|comprise)\b", strict=False),
-    _want(
-        "definition",
-        "a definition",
+    _want("definition", "a definition",
         r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
         r"|\bwhat does\b(?=.{1,80}\b(?:mean|stand for)\b)|\b(?:define|definition of|meaning of)\b"
-        r"|\bwhen does\b(?=.*\bcounts? as\b)",
-        _E.MEANS,
-        strict=False,
-    ),
+        r"|\bwhen does\b(?=.*\bcounts? as\b)", _E.MEANS, strict=False),
     _want("list", "a list", r"\b(?:which|list|name)\b|\bwhat (?:are|kinds?|types?|sorts?)\b", strict=False),
     _want("fact", "a statement", r"^\W*(?:what|which|how)\b(?:'s| is| are| does| do)?", strict=False),
     _want("duration", "a duration", rf"^(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
     _want("amount", "an amount", rf"^(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
-)
+)  # fmt: skip
 """The kinds of questions; the first that recognises a question names it. The last two are for bare keywords."""
 
 _FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)

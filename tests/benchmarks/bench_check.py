@@ -24,8 +24,8 @@ from check_corruptions import (
     CORRUPTIONS,
     name,
     reads_alike,
+    says_the_same_of_it,
     still_supported,
-    subject_says_no_more,
     wrong_clause,
 )
 from check_paraphrases import paraphrase
@@ -129,10 +129,11 @@ def _corruption(
 
 def is_excluded(case: Case) -> bool:
     """Return whether the passages still support a corrupted sentence by the rules of `check_corruptions.py`."""
-    if still_supported(case.sentence, [passage.text for passage in case.cited]):
+    passages = [passage.text for passage in case.cited]
+    if still_supported(case.sentence, passages):
         return True
     if case.joined:
-        return subject_says_no_more(case.sentence, case.joined)
+        return says_the_same_of_it(case.sentence, case.original, case.joined, passages)
     is_same_passage = case.kind not in ("swapped_citation", "wrong_clause")
     return is_same_passage and reads_alike(case.sentence, case.original, in_any_number=case.kind == "name")
 

@@ -8,8 +8,9 @@ A corrupted sentence is excluded where the passages it cites still support it, b
 1. Its words stand side by side in a cited passage. What a reader does not see or hear is left out: markup, addresses
    of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
 2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
-3. It joins a subject and a predicate, and the subject is a pronoun alone, which names nothing, or is that of the
-   predicate, what stands before a comma apart: what holds of a bank holds of it "after the end of the agreement".
+3. It joins a subject and a predicate, and the subject is that of the predicate, what stands before a comma apart: what
+   holds of a bank holds of it "after the end of the agreement". A title above the predicate's line is no part of its
+   subject, and a pronoun at the beginning of a sentence has the subject of the sentence right before it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _UNITS = {
 _MONTHS = list(calendar.month_name)[1:]
 _DATE = re.compile(rf"\b(\d{{1,2}}) ({'|'.join(_MONTHS)})(?: (\d{{4}}))?|\b(\d{{4}})-(\d\d)-(\d\d)\b")
 _CURRENCIES = {"USD": "EUR", "EUR": "USD", "ALD": "USD", "$": "€", "AED": "USD", "GBP": "USD", "dollars": "euros"}
-_MODAL = re.compile(r"\b(must|shall|should|may|can|will)\b(?! (?:not|only|never|also)\b)")
+_MODAL = re.compile(r"\b(must|shall|should|may|can|will)\b(?! (?:not|NOT|only|never|also)\b)")
 _MODALS = {"must": "may", "shall": "may", "should": "must", "may": "must", "can": "must", "will": "may"}
 _AUXILIARY = re.compile(r"\b(must|shall|should|may|can|will|is|are|was|were|has|have)\b(?! (?:not|only|never|no)\b)")
 _NOT = re.compile(r"\b(must|shall|should|may|can|will|is|are|was|were|has|have|does|do) not (?!only\b)")
@@ -66,7 +67,7 @@ _OPPOSITES = {
     "both": "neither", "always": "sometimes", "every": "no", "each": "no", "granted": "denied", "grant": "deny",
 }  # fmt: skip
 _JOINTS = ("must", "shall", "may", "should")
-_PRONOUNS = ("it", "they", "this", "that", "these", "those", "you", "we", "he", "she")
+_PRONOUNS = ("it", "they", "this", "these", "he", "she")
 _UNHEARD = ("a", "an", "the", "this", "that", "these", "those")
 _DIGITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 90)
 _ALIKE = {"shall": "must", **{word: str(number) for word, number in zip(_NUMBER_WORDS, _DIGITS, strict=True)}}
@@ -230,12 +231,17 @@ def reads_alike(sentence: str, original: str, *, in_any_number: bool) -> bool:
     return words == others or (in_any_number and stems(words) == stems(others))
 
 
-def subject_says_no_more(sentence: str, joined: str) -> bool:
-    """Return whether the subject of a blend is, behind its commas, a pronoun or that of the predicate."""
+def says_the_same_of_it(sentence: str, original: str, joined: str, passages: Iterable[str]) -> bool:
+    """Return whether the predicate of a blend is said of its subject, what stands before its last comma apart."""
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
     subject, other = (text.partition(f" {modal_verb} ")[0] for text in (sentence, joined))
     last = subject.rpartition(", ")[2]
-    return last.lower() in _PRONOUNS or stems(_words(last)) == stems(_words(other))
+    if other.lower() in _PRONOUNS and still_supported(f"{original} {joined}", passages):
+        return True
+    rule = stems(_words(sentence.removeprefix(subject.removesuffix(last))))
+    return stems(_words(last)) == stems(_words(other)) or any(
+        stems(_words(line))[: len(rule)] == rule for passage in passages for line in passage.splitlines()
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -125,6 +125,12 @@ def test_what_is_said_of_some_is_not_said_of_all() -> None:
     assert "subject" not in codes(checked(missed, text))
 
 
+def test_what_holds_of_one_kind_is_not_said_of_all() -> None:
+    text = "The drafting party should be fixed in the agreement."
+    assert checked("The drafting party should be fixed.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Parties should be fixed in the agreement.", text)) == {"subject"}
+
+
 def test_a_word_behind_a_preposition_is_not_the_subject() -> None:
     text = "The information in this ledger, including its notes, may be used by the desk."
     assert checked("The information in this ledger may be used by the desk.", text).verdict is Verdict.SUPPORTED
@@ -174,6 +180,13 @@ def test_an_opposite_in_a_topic_stands_in_a_heading() -> None:
     assert check("On external audits: audits are kept.", ["[1]"], evidence).verdict is not Verdict.SUPPORTED
 
 
+def test_a_topic_denies_what_its_heading_denies() -> None:
+    text = "Staff must keep the files for 5 years."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("No early deletion",), 1, None, None, None)}
+    assert check(f"On no early deletion: {text}", ["[1]"], evidence).verdict is Verdict.SUPPORTED
+    assert codes(check(f"On an early deletion: {text}", ["[1]"], evidence)) == {"negation"}
+
+
 def test_the_term_of_a_definition_is_its_subject() -> None:
     text = "Clearing Member Contract means a contract of a Client with an Indirect Client of the house."
     assert checked("Clearing Member Contract means a contract of a Client.", text).verdict is Verdict.SUPPORTED
@@ -187,6 +200,8 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+    whole = "The file says who the owners are."
+    assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
 
 def test_what_is_done_by_one_is_not_done_by_what_it_is_done_to() -> None:
@@ -207,3 +222,47 @@ def test_each_modal_behind_a_no_is_told_apart() -> None:
     text = "No check|Each file must be checked with a tool that is able to read it."
     assert checked(text, text).verdict is Verdict.SUPPORTED
     assert codes(checked(text.replace("must", "may"), text)) == {"modal"}
+
+
+def test_a_no_of_a_lead_in_governs_no_condition_behind_it() -> None:
+    text = "- A first release with no approval history\n  - If approvals are needed, the clerks must review the file.\n"
+    assert "negation" in codes(checked("The clerks must review the file if approvals are not needed.", text))
+
+
+def test_each_agent_of_a_passive_has_its_own_acts() -> None:
+    text = "A Loan may be placed in a higher class by anyone and in a lower class only by the Loan Board."
+    assert checked("Only the Loan Board may place a Loan in a lower class.", text).verdict is Verdict.SUPPORTED
+    assert "roles" in codes(checked("Only the Loan Board may place a Loan in a higher class.", text))
+
+
+def test_names_of_two_fields_are_not_mixed() -> None:
+    text = "Register: Harbour Step-Up Note\nproduct name: Harbour Step-Up Note\napproving body: New Product Committee"
+    assert checked("Harbour Step-Up Note: its approving body is the New Product Committee.", text).labels == ("[1]",)
+    assert "row" in codes(checked("The approving body of Harbour Step-New Product Committee is the Note.", text))
+
+
+def test_the_writer_the_reader_and_others_are_told_apart() -> None:
+    text = "The desk is small. You should publish the data of a service each year."
+    assert checked("You should publish the data of a service each year.", text).verdict is Verdict.SUPPORTED
+    for subject in ("We", "They"):
+        assert codes(checked(f"{subject} should publish the data of a service each year.", text)) == {"subject"}
+
+
+def test_what_one_subject_must_do_is_not_said_of_a_list_of_subjects() -> None:
+    text = "The Bank must send the file of the clerk and the desk to the Board."
+    assert "subject" in codes(checked("The clerk, the desk, and the Bank must send the file to the Board.", text))
+    every = "The clerk, the desk, and the Bank must send the file to the Board."
+    assert checked(every.replace("must", "shall"), every).verdict is Verdict.SUPPORTED
+
+
+def test_a_condition_alone_supports_nothing() -> None:
+    text = "A table of the holes, unless the Bank finds that the data of the holes is not material to the results."
+    false = "Unless the Bank finds that the data of the holes is not material to the results, a memo of the data."
+    assert "coverage" in codes(checked(false, text))
+
+
+def test_a_name_keeps_its_preposition() -> None:
+    text = "Dates of payment\nWhere under these Rules a fee is due to the Board, the desk will not be closed."
+    false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(false, text)) == {"roles"}
