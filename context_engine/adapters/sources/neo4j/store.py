@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from context_engine.adapters.sources.neo4j import copies, copy_sink
 from context_engine.adapters.sources.neo4j.class_texts import NodeTexts, NodeWords, held_vectors
@@ -37,9 +37,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import SourceBusy
-
-if TYPE_CHECKING:
-    pass
 
 _TRIES: Final = 3
 T = TypeVar("T")
