@@ -11,9 +11,9 @@ in the same place. Fields: the document properties a person wrote, and the label
 ("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
-they first occur; tables of contents; text that nobody sees (invisible, in the colour of the page, tiny, outside the
-page), hidden fields and annotations. Also reported: tables read as rows, pages that are
-pictures, scans with only a stamp, damaged pages, attachments, and letters without a Unicode mapping. Not read:
+they first occur; headings repeated beside a page number; tables of contents; text that nobody sees (invisible, in the
+colour of the page, tiny, outside the page), hidden fields and annotations. Also reported: tables read as rows, pages
+that are pictures, scans with only a stamp, damaged pages, attachments, and letters without a Unicode mapping. Not read:
 pictures, unless the setting `ocr` names a program that recognises their text; targets of links, passwords in fields,
 XFA forms beyond their plain fields; scripts are not run. A document of only pictures is an error. Refused: passwords,
 over 5,000 pages, streams that unpack to over 256 MB.

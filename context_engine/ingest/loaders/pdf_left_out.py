@@ -31,6 +31,7 @@ _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\
 _LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LOOSE: Final = " \t|•·–—-,;/"
 _PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
+_NUMBERED: Final = re.compile(r"^(?:[^\W\d_]+\s)?(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})*|[IVXLC]+)[.:)]?\s+")
 _DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
 _ALIGNED: Final = 8.0  # points by which the right ends of entries may differ
 
@@ -70,10 +71,15 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     bare, numbers = _without_numbers(pages, often)
     counts = Counter(text for lines in bare for text in {line.text for line in lines if line.edge})
     running = {text for text, count in counts.items() if count >= often and text}
+    echoes = _echoes(pages, bare)
     seen: set[str] = set()
     kept: list[list[PdfLine]] = []
-    for lines in bare:
-        first = [line for line in lines if line.text and not (line.edge and line.text in seen)]
+    for page, lines in enumerate(bare):
+        first = [
+            line
+            for line in lines
+            if line.text and not (line.edge and (line.text in seen or (page, line.text) in echoes))
+        ]
         kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
         seen |= {line.text for line in lines if line.edge} & running
     if not any(kept):  # a document of only page numbers
@@ -81,7 +87,33 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
     dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
-    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_notices(numbers, dropped, len(running))))
+    different = len(running | {text for _, text in echoes})
+    return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_notices(numbers, dropped, different)))
+
+
+def _echoes(pages: Sequence[Sequence[PdfLine]], bare: Sequence[Sequence[PdfLine]]) -> set[tuple[int, str]]:
+    """Return (page, line) of each line beside a page number that repeats a heading: "4.7. Limits" for "4.7 Limits".
+
+    Where it stands, at the end of the page or at the next page's top, another section may go on.
+    """
+    uncut = [[line.text for line, left in zip(*both) if line.text == left.text] for both in zip(pages, bare)]
+    lines = [text for texts in uncut for text in texts]
+    written = {_title(text) for text in (*lines, *(f"{text} {below}" for text, below in pairwise(lines)))} - {""}
+    return {
+        (page, left.text)
+        for page, both in enumerate(zip(pages, bare))
+        for line, left in zip(*both)
+        if line.edge and line.text != left.text and _title(left.text) in written
+    }
+
+
+def _title(heading: str) -> str:
+    """Return a heading without its number, casefolded.
+
+    >>> _title("Chapter 4. Source packages"), _title("4.7  Time Stamps")
+    ('source packages', 'time stamps')
+    """
+    return " ".join(_NUMBERED.sub("", heading).casefold().split())
 
 
 def _without_numbers(

@@ -159,3 +159,36 @@ def test_roman_page_numbers_are_left_out(one):
     assert "Page" not in loaded.text
     (notice,) = [one for one in loaded.notices if one.code is NoticeCode.PAGE_NUMBERS_LEFT_OUT]
     assert notice.message == 'page numbers left out: "Page #" (1–7)'
+
+
+class Book(Standard):
+    """A standard whose pages end with the title of the first section that begins there, and the page's number."""
+
+    started = ""
+
+    def header(self):
+        pass
+
+    def footer(self):
+        self.set_y(-15)
+        self.set_font("helvetica", size=8)
+        self.cell(120, 6, self.started)
+        self.cell(20, 6, str(self.page_no()), align="R")
+
+    def body(self):
+        for start in range(0, len(SECTIONS), 2):
+            self.add_page()
+            self.started = SECTIONS[start][0].replace(" ", ". ", 1)
+            for title, text in SECTIONS[start : start + 2]:
+                self.write_line(title, 16)
+                self.write_line(text)
+
+
+def test_a_heading_repeated_beside_the_page_number_begins_no_section(one):
+    book = Book()
+    book.body()
+    loaded = one(bytes(book.output()), "limits.pdf")
+    assert "1. Scope" not in loaded.text
+    for title, text in SECTIONS:
+        assert f"{title}\n\n{text}" in loaded.text
+    assert NoticeCode.RUNNING_HEADS_LEFT_OUT in {notice.code for notice in loaded.notices}
