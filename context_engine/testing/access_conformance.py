@@ -76,6 +76,7 @@ class AccessContract:
     Attributes:
         access_domain: has three sources: one open to all, one for raised documents only, one with an access rule.
         changes, questions: size of the certificate.
+        timeout_s: seconds for each search.
         compares_versions: whether versions are compared; False if a sink writes more than the documents it is given.
     """
 
@@ -85,6 +86,7 @@ class AccessContract:
     changes: ClassVar[int] = 60
     questions: ClassVar[int] = 20
     compares_versions: ClassVar[bool] = True
+    timeout_s: ClassVar[float] = 10.0
 
     def open_sink(self, specs: Sequence[SourceSpec], rules_of: RulesOf) -> AbstractContextManager[Sink]:
         """Return the sink of some sources in the test's place; a test opens it several times.
@@ -117,7 +119,7 @@ class AccessContract:
     def test_without_a_scope_everything_is_read(self) -> None:
         self._write()
         source = self._source(_BOARD_SOURCE)
-        answer = source.search(SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10))
+        answer = source.search(self._query())
         assert {chunk.document_id for chunk in answer.chunks} == {"falcon"}
         source.close()
 
@@ -186,12 +188,14 @@ class AccessContract:
         known = next((of for of in (source, getattr(source, "store", None)) if isinstance(of, Versioned)), None)
         return known.version(access, _VERSION_S) if known is not None and self.compares_versions else ""
 
+    def _query(self, scope: AccessScope | None = None) -> SourceQuery:
+        domain = self.access_domain.domain
+        return SourceQuery(text="hotel limit", domain=domain, top_k=10, access=scope, timeout_s=self.timeout_s)
+
     def _found(self, spec: SourceSpec, principal: Principal) -> list[str | None]:
         source = self._source(spec)
         scope = self._policy.decide(principal, self.access_domain).scope
-        answer = source.search(
-            SourceQuery(text="hotel limit", domain=self.access_domain.domain, top_k=10, access=scope)
-        )
+        answer = source.search(self._query(scope))
         source.close()
         return sorted({chunk.document_id for chunk in answer.chunks}, key=str)
 
@@ -244,7 +248,7 @@ class _SourceTrial:
         scope = self._policy.decide(request.principal, self._contract.access_domain).scope
         query = SourceQuery(
             text=request.query, domain=request.domain, top_k=10, filters=request.filters, as_of=request.as_of,
-            access=scope,
+            access=scope, timeout_s=self._contract.timeout_s,
         )  # fmt: skip
         return {spec.id: self._answer_of(spec, query) for spec in self._contract.access_domain.sources}
 

@@ -92,7 +92,9 @@ def _plan(store: Store) -> None:
     """Search once with much time: a server that just started plans its first queries for seconds."""
     with store.empty().sink() as sink:
         sink.put("notes", "a", "", "1", [Chunk(content="The approval limit of the desk is five million.")])
-    store.source().search(SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=300.0))
+    store.source().search(
+        SourceQuery(text="approval limmit", domain="NPA", top_k=10, timeout_s=300.0)
+    )  # and a suggestion
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ class OfStore:
 
 class TestSource(OfStore, SourceContract, AccessContract):
     question = "approval limit"
-    changes, questions = 6, 4
+    changes, questions, timeout_s = 6, 4, 120.0  # a server that just started plans for long
 
     def make_source(self) -> Any:
         with self.bank.sink() as sink:
@@ -84,6 +84,8 @@ class TestSinkWithVectors(TestSink):
 
 
 class TestSourceWithAdapters(WithAdapters):
+    timeout_s = 120.0
+
     def _spec(self, spec: Any) -> Any:
         return spec.model_copy(update={"adapter": "neo4j", "connection": "graph", "settings": self.bank.own})
 

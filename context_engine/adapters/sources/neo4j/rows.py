@@ -11,7 +11,7 @@ from context_engine.adapters.sources.stores.index_text import defined_terms, ind
 from context_engine.adapters.sources.stores.pushdown import attributes_of
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
-from context_engine.adapters.sources.stores.sinks import Name
+from context_engine.adapters.sources.stores.sinks import WrittenDocument
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder
@@ -97,29 +97,15 @@ class NewDocument(NamedTuple):
     vectors: Sequence[Sequence[Sequence[float]]] | None = None
 
 
-def new_document(
-    name: Name,
-    content_hash: str,
-    claimed: str,
-    moment: str,
-    rows: Sequence[ChunkRow],
-    *,
-    key: int,
-    first: int,
-    commit: int,
-    vectors: Sequence[Sequence[Sequence[float]]] | None = None,
-) -> NewDocument:
+def new_document(document: WrittenDocument, *, key: int, first: int, commit: int) -> NewDocument:
     """Return the nodes of a document; bare headings are not searched, unless it holds nothing else.
 
     Args:
-        claimed: the classification that it claims, or "".
-        moment: when it was ingested, ISO 8601.
         key: of its access class.
         first: number of its own node; its chunks have the numbers after it.
         commit: number of the commit that makes them visible.
-        vectors: of each chunk, if they were made elsewhere.
     """
-    source_id, document_id, version = name
+    (source_id, document_id, version), content_hash, claimed, moment, rows, vectors = document
     common = {"store_class": key, "source": source_id, "born": commit}
     chunks = [decode((row.chunk_id, row.content, row.fields), moment) for row in rows]
     texts = index_texts(chunks)

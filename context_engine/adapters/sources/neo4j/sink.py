@@ -26,12 +26,10 @@ from context_engine.adapters.sources.neo4j.state import (
     class_indexes,
     store_indexes,
 )
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
-from context_engine.adapters.sources.stores.places import Place, claimed_by
-from context_engine.adapters.sources.stores.served_store import other_model
-from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
+from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
 from context_engine.adapters.sources.stores.term_counts import WRITTEN, ClassCounts, TermCounts
-from context_engine.core.models import AccessClass, Chunk
+from context_engine.core.models import AccessClass
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreError
 
@@ -93,12 +91,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
         if self._lease.unclean:
             self._nodes.undo(self._state.generation)
         state, embedder = self._state, self._embedder
-        model = state.model_id if embedder is None else embedder.model_id
-        if embedder is not None and state.model_id not in (None, model) and not self._repair:
-            raise other_model(state.model_id, embedder.model_id, INGEST)
-        dimension = state.dimension
-        if embedder is not None and model != state.model_id:
-            dimension = len(embedder.embed_documents(["dimension"])[0])
+        model, dimension = self._vectors_for(state.model_id, state.dimension)
         self._next = replace(state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
         reworded, others = state.words_version != WORDS_VERSION, state.model_id not in (None, model)
         keys, anew = [each.key for each in state.classes], reworded or dimension != state.dimension
@@ -163,28 +156,6 @@ class Neo4jSink(ServerSink[NodeDocument]):
     def report(self, written: int) -> SinkReport:
         """Return the report of a run, which names the store."""
         return SinkReport(f"store {self._store!r} of the Neo4j server")
-
-    def _moment(self) -> str:
-        return self._now().isoformat(timespec="seconds")
-
-    def _put(
-        self,
-        name: Name,
-        content_hash: str,
-        moment: str,
-        chunks: Sequence[Chunk],
-        vectors: Sequence[Sequence[Sequence[float]]] | None = None,
-    ) -> None:
-        """Write a document in the place of the former one.
-
-        Args:
-            vectors: of each chunk, if they were made elsewhere.
-        """
-        rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
-        claimed = claimed_by(chunks) or ""
-        with self._whole():
-            self._remove(name)
-            self._write(name, content_hash, claimed, moment, rows, holds_of(self._place(name[0]), claimed), vectors)
 
     @property
     def _commit(self) -> int:
@@ -254,21 +225,10 @@ class Neo4jSink(ServerSink[NodeDocument]):
         if texts[0] is not None:
             self._counts.add(key, words, [*title, *head], sign, [WRITTEN + word for word in written])
 
-    def _write(
-        self,
-        name: Name,
-        content_hash: str,
-        claimed: str,
-        moment: str,
-        rows: Sequence[ChunkRow],
-        holds: AccessClass,
-        vectors: Sequence[Sequence[Sequence[float]]] | None,
-    ) -> None:
-        source_id, *own = name
-        key, first = self._class_of(holds).key, self._next.next_row
-        new = new_document(
-            name, content_hash, claimed, moment, rows, key=key, first=first, commit=self._commit, vectors=vectors
-        )
+    def _write(self, document: WrittenDocument, holds: AccessClass) -> None:
+        source_id, *own = document.name
+        key, first, rows = self._class_of(holds).key, self._next.next_row, document.rows
+        new = new_document(document, key=key, first=first, commit=self._commit)
         self._next = replace(
             self._next,
             next_row=first + 1 + len(rows),
@@ -278,7 +238,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
             self._count(key, [node.get(field) for field in COUNTED], 1)
         self._touched.add(key)
         self._known[source_id][own[0], own[1]] = NodeDocument(
-            content_hash, first, new.record["last"], new.record["source_file"], is_new=True
+            document.content_hash, first, new.record["last"], new.record["source_file"], is_new=True
         )
         self._pending.append(new)
         if sum(len(each.chunks) for each in self._pending) >= self._at_once:
@@ -333,12 +293,12 @@ class Neo4jSink(ServerSink[NodeDocument]):
             chunks = [WholeChunk(*chunk) for (stored,) in found for chunk in stored]
             place, name = self._place(source_id), (source_id, document_id, version)
             self._remove(name)
-            rows, moment = [chunk.row for chunk in chunks], chunks[0].indexed_at if chunks else ""
-            vectors = None if embed else [chunk.vectors for chunk in chunks]
+            moment, vectors = chunks[0].indexed_at if chunks else "", [chunk.vectors for chunk in chunks]
             now = holds_of(place, claimed) if place else holds[key]
             if now != holds[key]:
                 self._moved |= {key, self._class_of(now).key}
-            self._write(name, content_hash, claimed, moment, rows, now, vectors)
+            rows = [chunk.row for chunk in chunks]
+            self._write(WrittenDocument(name, content_hash, claimed, moment, rows, None if embed else vectors), now)
 
     def _class_of(self, holds: AccessClass) -> StoreClass:
         """Return an access class; a new one gets indexes."""

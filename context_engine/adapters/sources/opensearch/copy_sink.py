@@ -97,11 +97,6 @@ class OpenSearchCopySink(OpenSearchSink):
             self._rebuild()
         return True
 
-    def put_stored(self, source_id: str, document: WholeDocument) -> None:
-        """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
-        name = (source_id, *document.key)
-        self._put(name, document.content_hash, document.indexed_at, document.chunks, document.vectors)
-
     def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
         """Commit, and replace the calibrations if any are given (`CopySink`)."""
         self.commit()

@@ -14,18 +14,16 @@ from context_engine.adapters.sources.opensearch.rows import (
     HeldDocument,
     NewRow,
     RowWriter,
-    WrittenDocument,
     chunk_row,
     new_rows,
     vectors_of,
 )
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexClass, IndexShape, StateDocument, make_index
-from context_engine.adapters.sources.stores.chunk_rows import document_rows
 from context_engine.adapters.sources.stores.copies import StoreName
-from context_engine.adapters.sources.stores.places import Place, claimed_by
-from context_engine.adapters.sources.stores.sinks import Name, ServerSink, holds_of
-from context_engine.core.models import AccessClass, Chunk
+from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
+from context_engine.core.models import AccessClass
 from context_engine.core.protocols import Embedder
 
 OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
@@ -72,28 +70,6 @@ class DocumentWriter(ServerSink[HeldDocument]):
         self._document = StateDocument(self._calls, store.prefix)
         self._state, self._unclean = self._document.take(now().timestamp())
         self._next, self._classes = self._state, {each.holds: each for each in self._state.classes}
-
-    def _moment(self) -> str:
-        return self._now().isoformat(timespec="seconds")
-
-    def _put(
-        self,
-        name: Name,
-        content_hash: str,
-        moment: str,
-        chunks: Sequence[Chunk],
-        vectors: Sequence[Sequence[Sequence[float]]] | None = None,
-    ) -> None:
-        """Write a document in the place of the former one.
-
-        Args:
-            vectors: of each chunk, if they were made elsewhere.
-        """
-        rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
-        document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows, vectors)
-        with self._whole():
-            self._remove(name)
-            self._write(document, holds_of(self._place(name[0]), document.claimed))
 
     def _write_again(self, classes: Sequence[IndexClass], query: Query, *, embed: bool = False) -> None:
         """Write the documents of some classes that match a query; a source without a known place stays in its class.

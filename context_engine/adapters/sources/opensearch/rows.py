@@ -14,7 +14,7 @@ from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, 
 from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
-from context_engine.adapters.sources.stores.sinks import Name
+from context_engine.adapters.sources.stores.sinks import WrittenDocument
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.protocols import Embedder
 
@@ -36,23 +36,6 @@ class HeldDocument(NamedTuple):
     row: int
     source_file: str | None
     is_new: bool = False
-
-
-class WrittenDocument(NamedTuple):
-    """A document to write.
-
-    Attributes:
-        claimed: the classification that it claims, or "".
-        indexed_at: when it was ingested, ISO 8601.
-        vectors: of each chunk, if they were made elsewhere; None: they are to be made.
-    """
-
-    name: Name
-    content_hash: str
-    claimed: str
-    indexed_at: str
-    rows: Sequence[ChunkRow]
-    vectors: Sequence[Sequence[Sequence[float]]] | None = None
 
 
 class NewRow(NamedTuple):

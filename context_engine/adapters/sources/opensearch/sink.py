@@ -18,7 +18,6 @@ from context_engine.adapters.sources.opensearch.state import (
     stepped,
 )
 from context_engine.adapters.sources.stores.places import Place
-from context_engine.adapters.sources.stores.served_store import other_model
 from context_engine.adapters.sources.stores.sinks import holds_of
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError
@@ -68,12 +67,7 @@ class OpenSearchSink(DocumentWriter):
         if self._unclean:
             self._clean()
         state, embedder = self._state, self._embedder
-        model = state.model_id if embedder is None else embedder.model_id
-        if embedder is not None and state.model_id not in (None, model) and not self._repair:
-            raise other_model(state.model_id, embedder.model_id, INGEST)
-        dimension = state.dimension
-        if embedder is not None and model != state.model_id:
-            dimension = len(embedder.embed_documents(["dimension"])[0])
+        model, dimension = self._vectors_for(state.model_id, state.dimension)
         self._next = replace(self._state, model_id=model, dimension=dimension, words_version=WORDS_VERSION)
         if model != state.model_id or state.words_version != WORDS_VERSION:
             self._rebuild()

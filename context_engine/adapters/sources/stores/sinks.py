@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-from context_engine.adapters.sources.stores.places import SourcePlace
-from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
+from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.served_store import other_model
+from context_engine.core.models import AccessClass, Chunk, Classification, WholeDocument
+from context_engine.core.protocols import Embedder
 from context_engine.errors import StoreError
 
 Name = tuple[str, str, str]
@@ -53,11 +57,32 @@ class KnownDocument(Protocol):
 D = TypeVar("D", bound=KnownDocument)
 
 
+class WrittenDocument(NamedTuple):
+    """A document to write.
+
+    Attributes:
+        claimed: the classification that it claims, or "".
+        indexed_at: when it was ingested, ISO 8601.
+        vectors: of each chunk, if they were made elsewhere; None: they are to be made.
+    """
+
+    name: Name
+    content_hash: str
+    claimed: str
+    indexed_at: str
+    rows: Sequence[ChunkRow]
+    vectors: Sequence[Sequence[Sequence[float]]] | None = None
+
+
 class ServerSink(CommittingSink, Generic[D]):
     """A sink over a server without transactions of any size: its documents are unseen until a commit names them."""
 
     ingest: str
     """The command that fills the store, for errors."""
+    _now: Callable[[], datetime]
+    _place: Place
+    _embedder: Embedder | None
+    _repair: bool
     _broken = False
 
     @abstractmethod
@@ -65,16 +90,16 @@ class ServerSink(CommittingSink, Generic[D]):
         """Return {(document_id, version): document} of a source, including uncommitted changes."""
 
     @abstractmethod
-    def _put(self, name: Name, content_hash: str, moment: str, chunks: Sequence[Chunk]) -> None:
-        """Write a document in the place of the former one; `moment` is the time in ISO 8601."""
+    def _taken(self, name: Name, chunk_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """Return {chunk id: (document_id, version)} of the ids that another document of the source has."""
+
+    @abstractmethod
+    def _write(self, document: WrittenDocument, holds: AccessClass) -> None:
+        """Write a document that the next commit does not have yet, to an access class."""
 
     @abstractmethod
     def _remove(self, name: Name) -> None:
         """Take a document out of the next commit."""
-
-    @abstractmethod
-    def _moment(self) -> str:
-        """Return the time in ISO 8601, to the second."""
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
@@ -87,8 +112,42 @@ class ServerSink(CommittingSink, Generic[D]):
         known = self._documents(source_id).get((document_id, version))
         if known is not None and known.content_hash == content_hash:
             return False
-        self._put((source_id, document_id, version), content_hash, self._moment(), chunks)
+        moment = self._now().isoformat(timespec="seconds")
+        self._put((source_id, document_id, version), content_hash, moment, chunks)
         return True
+
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
+        """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
+        name = (source_id, *document.key)
+        self._put(name, document.content_hash, document.indexed_at, document.chunks, document.vectors)
+
+    def _put(
+        self,
+        name: Name,
+        content_hash: str,
+        moment: str,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[Sequence[float]]] | None = None,
+    ) -> None:
+        """Write a document in the place of the former one."""
+        rows = document_rows(chunks, *name[1:], lambda chunk_ids: self._taken(name, chunk_ids))
+        document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows, vectors)
+        with self._whole():
+            self._remove(name)
+            self._write(document, holds_of(self._place(name[0]), document.claimed))
+
+    def _vectors_for(self, model_id: str | None, dimension: int) -> tuple[str | None, int]:
+        """Return the model and the dimension of the vectors after this writer, from those of the store.
+
+        Raises:
+            StoreVersionMismatch: the store's are of another model, and are not to be made anew.
+        """
+        embedder = self._embedder
+        if embedder is None or embedder.model_id == model_id:
+            return model_id, dimension
+        if model_id is not None and not self._repair:
+            raise other_model(model_id, embedder.model_id, self.ingest)
+        return embedder.model_id, len(embedder.embed_documents(["dimension"])[0])
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it existed."""

@@ -11,6 +11,7 @@ pytest.importorskip("neo4j")
 from context_engine.adapters.sources.neo4j.conditions import NodeConditions, all_in_head, lucene
 from context_engine.adapters.sources.neo4j.rows import NewDocument, embed, new_document
 from context_engine.adapters.sources.stores.chunk_rows import encode
+from context_engine.adapters.sources.stores.sinks import WrittenDocument
 from context_engine.core.models import Chunk
 from context_engine.testing import FakeEmbedder
 
@@ -26,7 +27,8 @@ CHUNKS = [
 
 def written(chunks: list[Chunk]) -> NewDocument:
     rows = [encode(chunk, "a", "") for chunk in chunks]
-    return new_document(("notes", "a", ""), "h", "", "2025-01-01T00:00:00+00:00", rows, key=4, first=10, commit=7)
+    document = WrittenDocument(("notes", "a", ""), "h", "", "2025-01-01T00:00:00+00:00", rows)
+    return new_document(document, key=4, first=10, commit=7)
 
 
 def test_the_nodes_of_a_document_have_consecutive_numbers() -> None:
