@@ -128,7 +128,11 @@ class TestTheDouble:
         """The beginning of each message as it was seen there."""
         null = recorded("125-console-external-hit-testing-null-metadata")["response"]["body"]["records"]
         for status, answer, seen in (
-            (400, b'{"error_code": 1001, "error_msg": "bad request"}', '{"error_code": 1001, "error_msg": "bad request"}'),
+            (
+                400,
+                b'{"error_code": 1001, "error_msg": "bad request"}',
+                '{"error_code": 1001, "error_msg": "bad request"}',
+            ),
             (503, b"", "Reached maximum retries (3) for URL"),
             (200, json.dumps({"records": null}).encode(), "1 validation error for Document"),
         ):

@@ -97,7 +97,8 @@ def node_result(
 ) -> list[dict[str, Any]]:
     """Return the `result` of a Knowledge Retrieval node; empty for any status but 200, although the node succeeds.
 
-    Since 1.16 the node fails if `node_error` gives a reason. A record whose metadata is not an object is dropped; the others are sorted by score and cut at the node's `top_k`.
+    Since 1.16 the node fails if `node_error` gives a reason. A record whose metadata is not an object is dropped; the
+    others are sorted by score and cut at the node's `top_k`.
 
     Args:
         modern: whether a passage has all fields of Dify's own, as in 1.14.
