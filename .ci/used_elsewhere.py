@@ -171,6 +171,7 @@ KINDS
 ask_external
 node_result
 console_result
+node_error
 PolicyFactory
 FUNNEL
 

@@ -222,11 +222,12 @@ def test_what_may_pass_is_asked_four_times_before_it_is_refused(
 
 
 def test_the_probe_has_an_empty_body_and_a_json_body_in_newer_versions(endpoint: Endpoint, register: Register) -> None:
-    register("1.12.1")
-    path, headers, body = endpoint.probes[-1]
-    assert (path, headers["authorization"], headers.get("content-type"), body) == (
-        "/retrieval", "Bearer token-1", None, b"",
-    )  # fmt: skip
+    for version in ("1.12.1", "1.16.0"):
+        register(version)
+        path, headers, body = endpoint.probes[-1]
+        assert (path, headers["authorization"], headers.get("content-type"), body) == (
+            "/retrieval", "Bearer token-1", None, b"",
+        )  # fmt: skip
     register("1.17.0")
     assert json.loads(endpoint.probes[-1][2]) == {
         "knowledge_id": "",

@@ -28,6 +28,7 @@ from context_engine.testing.fake_dify.external import (
     RegistrationRefused,
     ask_external,
     console_result,
+    node_error,
     node_result,
     register_external,
 )
@@ -123,6 +124,22 @@ class TestTheDouble:
         assert console_result(status, message.encode()) == (500, message)
         assert node_result(status, message.encode(), OURS) == []
 
+    def test_the_node_of_1_16_fails_where_the_older_ones_found_nothing(self) -> None:
+        """The beginning of each message as it was seen there."""
+        null = recorded("125-console-external-hit-testing-null-metadata")["response"]["body"]["records"]
+        for status, answer, seen in (
+            (
+                400,
+                b'{"error_code": 1001, "error_msg": "bad request"}',
+                '{"error_code": 1001, "error_msg": "bad request"}',
+            ),
+            (503, b"", "Reached maximum retries (3) for URL"),
+            (200, json.dumps({"records": null}).encode(), "1 validation error for Document"),
+        ):
+            assert node_result(status, answer, OURS) == []
+            assert (node_error(status, answer) or "").startswith(seen)
+        assert node_error(200, b'{"records": []}') is None
+
     def test_what_is_no_answer(self) -> None:
         seen = recorded("125-console-external-hit-testing-not-json")["response"]["body"]["message"]
         assert console_result(200, b"<html>") == (500, seen)
@@ -151,6 +168,7 @@ class TestReplay:
             assert json.loads(body) == {"records": []}
             return
         (passage,) = node_result(status, body, OURS)
+        assert node_error(status, body) is None
         assert passage["metadata"]["doc_metadata"]["notice"] is True
         assert json.loads(request_seen["raw_body"])["knowledge_id"] in passage["content"]
 
@@ -162,6 +180,7 @@ class TestReplay:
         status, body = self.answered(app, request_seen, json.dumps(asked))
         records = json.loads(body)["records"]
         assert status == 200 and len(records) == asked["retrieval_setting"]["top_k"]
+        assert node_error(status, body) is None
         shown = node_result(status, body, OURS, top_k=100)
         assert [one["content"] for one in shown] == [one["content"] for one in records], "our order, and none is lost"
         assert all(one["metadata"]["doc_metadata"]["source_id"] for one in shown)

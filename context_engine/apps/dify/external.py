@@ -1,8 +1,9 @@
 """Dify's External Knowledge API: requests and answers.
 
-Dify drops records whose `metadata` is not an object, sorts by `score`, and turns any status but 200 into "succeeded,
-nothing found"; after 429 and 5xx it repeats the request three times. So every answer is a 200, and failures are
-reported in a record. Dify refuses a registration only on 403, 404 and 502, so a wrong token is a 403.
+Dify sorts records by `score`. It turns any status but 200 into "succeeded, nothing found", and drops records whose
+`metadata` is not an object; since 1.16 its node fails instead. After 429 and 5xx it repeats the request three times. So
+every answer is a 200, and failures are reported in a record. Dify refuses a registration only on 403, 404 and
+502, so a wrong token is a 403.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _retrieved(sent: _RegistrationCall) -> SimulatedCall:
 
 
 def _judged(sent: _RegistrationCall) -> tuple[bool, str, int | None]:
-    nothing = "Dify's node says 'succeeded, nothing found'"
+    nothing = "Dify's node says 'succeeded, nothing found', or fails (since 1.16)"
     answer = sent.answer
     if answer is None:
         return False, f"{nothing}: {sent.problem}, four times over", None

@@ -13,6 +13,7 @@ _PROBE: Final = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k":
 _ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
 _PAUSES_S: Final = (0.5, 1.0, 2.0)
 _TIMEOUT_S: Final = 5.0
+_RETRIES_USED: Final = "Reached maximum retries (3) for URL"
 _OWN: Final[dict[str, Any]] = {"files": None, "summary": None}
 _OF_SEGMENT: Final[dict[str, Any]] = {
     "child_chunks": [],
@@ -96,7 +97,8 @@ def node_result(
 ) -> list[dict[str, Any]]:
     """Return the `result` of a Knowledge Retrieval node; empty for any status but 200, although the node succeeds.
 
-    A record whose metadata is not an object is dropped; the others are sorted by score and cut at the node's `top_k`.
+    Since 1.16 the node fails if `node_error` gives a reason. A record whose metadata is not an object is dropped; the
+    others are sorted by score and cut at the node's `top_k`.
 
     Args:
         modern: whether a passage has all fields of Dify's own, as in 1.14.
@@ -110,11 +112,25 @@ def node_result(
     ]
 
 
+def node_error(status: int, body: bytes) -> str | None:
+    """Return why a Knowledge Retrieval node of 1.16 fails, or None if it succeeds."""
+    if status in _ASKED_AGAIN:
+        return _RETRIES_USED
+    if status != 200:
+        return body.decode("utf-8", "replace")
+    records = _records(body)
+    if records is None:
+        return "invalid external knowledge response"
+    if all(isinstance(record.get("metadata"), dict) for record in records):
+        return None
+    return "1 validation error for Document\nmetadata\n  Input should be a valid dictionary"
+
+
 def console_result(status: int, body: bytes) -> tuple[int, Any]:
     """Return status and records of the console's retrieval test, or the whole body for any status but 200."""
     text = body.decode("utf-8", "replace")
     if status in _ASKED_AGAIN:
-        return 500, "Reached maximum retries (3) for URL"
+        return 500, _RETRIES_USED
     if status != 200:
         return 500, text
     records = _records(body)

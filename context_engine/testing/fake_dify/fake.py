@@ -23,7 +23,7 @@ from context_engine.testing.fake_dify.stored import HeldDataset
 from context_engine.testing.fake_dify.writes import DatasetWriter
 
 _TYPED_SINCE, _DROPPED_IN, _MODERN_SINCE = (1, 13), (1, 13), (1, 14)
-_JSON_PROBE_SINCE = (1, 15)  # 1.14.2 sends an empty body
+_JSON_PROBE_SINCE = (1, 17)  # 1.16.0 sends an empty body
 _FIRST_CREATED: Final = 1_767_225_600  # 2026-01-01T00:00:00Z; each further dataset a second later
 
 

@@ -1,4 +1,4 @@
-"""Recorded answers of a real Dify 1.14.2: the stand-in gives the same."""
+"""Recorded answers of a real Dify 1.14.2 and 1.16.0 to the same requests: the stand-in gives the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 
-RECORDINGS = Path(__file__).parent / "recordings_1_14_2"
-NAMES = sorted(path.stem for path in RECORDINGS.glob("*.json"))
+VERSIONS = ("1.14.2", "1.16.0")
+NAMES = sorted(path.stem for path in (Path(__file__).parent / "recordings_1_14_2").glob("*.json"))
 ECONOMY, HIGH_QUALITY = "2001fc87-16d9-4eef-ba26-c690f0667fa5", "e96671e9-f0f5-4131-918d-70efd7785f20"
 CLOSED, SECOND = "c28b10d9-ebe0-4079-9605-a13f111384e5", "828283fe-4ba3-4cf3-afa7-feb31f849c6b"
 LOAN = "Classification criteria. A loan is classified as a non performing asset NPA after 90 days overdue."
@@ -32,19 +32,25 @@ def documents(*, second: str | None = None) -> list[FakeDocument]:
     ]
 
 
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
 @pytest.fixture
-def dify() -> Any:
+def dify(version: str) -> Any:
     datasets = [
         FakeDataset("NPA", "economy", documents(second=SECOND), id=ECONOMY),
         FakeDataset("HQ", "high_quality", documents(), id=HIGH_QUALITY),
         FakeDataset("Empty", "economy", id=CLOSED, enable_api=False),
     ]
-    with FakeDify(datasets, version="1.14.2") as server:
+    with FakeDify(datasets, version=version) as server:
         yield server
 
 
-def recorded(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((RECORDINGS / f"{name}.json").read_text(encoding="utf-8"))
+def recorded(name: str, version: str = "1.14.2") -> dict[str, Any]:
+    folder = Path(__file__).parent / f"recordings_{version.replace('.', '_')}"
+    loaded: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return loaded
 
 
@@ -62,8 +68,8 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_stand_in_answers_as_recorded(name: str, dify: FakeDify) -> None:
-    case = recorded(name)
+def test_the_stand_in_answers_as_recorded(name: str, version: str, dify: FakeDify) -> None:
+    case = recorded(name, version)
     answer, theirs = ask(dify, case["request"]), case["response"]
     assert answer.status_code == theirs["status"], answer.text
     for header in ("x-version", "content-type", "www-authenticate"):
