@@ -131,6 +131,16 @@ def test_what_holds_of_one_kind_is_not_said_of_all() -> None:
     assert codes(checked("Parties should be fixed in the agreement.", text)) == {"subject"}
 
 
+def test_words_of_one_stem_are_not_one_subject() -> None:
+    text = "Data given by the applicant is read, or should be treated as not verified by the desk."
+    assert "subject" in codes(checked("Your application should be treated as not verified by the desk.", text))
+
+
+def test_what_a_sentence_says_of_its_subject_stands_in_the_clause() -> None:
+    text = "The three levels show the options that agencies may choose from by the risk and the harm of a false claim."
+    assert "coverage" in codes(checked("The three levels show the options that agencies may be a burden for.", text))
+
+
 def test_a_word_behind_a_preposition_is_not_the_subject() -> None:
     text = "The information in this ledger, including its notes, may be used by the desk."
     assert checked("The information in this ledger may be used by the desk.", text).verdict is Verdict.SUPPORTED
