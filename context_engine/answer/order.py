@@ -258,15 +258,12 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
 
 
 def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a name stands right behind a word where the clause has a preposition before it everywhere."""
-    known = content_keys(own)
-    for before, token in pairwise(claim):
-        if token.is_name and before.kind in CONTENT and not before.is_name and before.key in known:
+    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
+    for before, token, following in zip(claim, claim[1:], claim[2:]):
+        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
             links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
-            if links and links.isdisjoint(("", "^")):
-                yield SentenceFinding(
-                    "roles", f'"{token.written}" stands behind "{before.written}" without a preposition'
-                )
+            if links == {following.key}:
+                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
 
 
 def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:

@@ -173,6 +173,8 @@ def test_a_value_with_its_bound_is_said_no_more_often() -> None:
 def test_above_before_a_bound_is_a_place() -> None:
     text = "The desk answers most of the above over three days."
     assert codes(checked("The desk answers most of the below over three days.", text)) >= {"opposite"}
+    several = "The desk uses more than one of the above forms."
+    assert codes(checked(several.replace("more than ", ""), several)) == {"bound"}
 
 
 def test_what_is_provided_is_no_condition() -> None:
