@@ -214,13 +214,14 @@ def _checked(
 
 
 def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ...]:
-    """Return what a sentence changes of the only statement that it rests on, names in brackets left out in both."""
+    """Return what a sentence changes of the only statement that it rests on; names in brackets may be left out."""
     item, *others = {match.statement.statement: match.statement for match in matches}.values()
     if others or item.cells:
         return ()
-    whole = item.statement.text()
-    own = read(_BRACKETED.sub("", whole.removeprefix(title_of(whole))))
-    return tuple(dict.fromkeys(altered(read(_BRACKETED.sub("", claim)), item.lead, own)))
+    own = item.statement.text().removeprefix(title_of(item.statement.text()))
+    if len(_BRACKETED.findall(claim)) != len(_BRACKETED.findall(own)):
+        claim, own = _BRACKETED.sub("", claim), _BRACKETED.sub("", own)
+    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own))))
 
 
 def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:

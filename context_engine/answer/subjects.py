@@ -71,13 +71,13 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
     forms = {token.key: token.written for token in whole}
-    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject)
+    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject if not token.value)
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
 def _is_derived(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether words of a subject stand in the clause's, each derived otherwise: "application", "applicant"."""
-    content = (token for token in subject if token.kind in CONTENT)
+    content = (token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE))
     pairs = [(token.written, other.written) for token in content for other in whole if token.key == other.key]
     return bool(pairs) and all(
         said[:3] == stated[:3] and _INFLECTION.sub("", said) != _INFLECTION.sub("", stated) for said, stated in pairs

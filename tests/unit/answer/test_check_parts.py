@@ -278,3 +278,23 @@ def test_a_name_keeps_its_preposition() -> None:
     false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
     assert checked(text, text).verdict is Verdict.SUPPORTED
     assert codes(checked(false, text)) == {"roles"}
+
+
+def test_a_list_in_a_condition_is_not_said_without_it() -> None:
+    text = "Rule 4 is subject to the limits in rules 74 (Trustees), 76 (Sale of goods), and 82 (Receivers)."
+    assert "condition" in codes(checked("Rule 4 is 76 (Sale of goods), and 82 (Receivers).", text))
+
+
+def test_a_name_in_brackets_is_not_replaced() -> None:
+    text = "Rule 4 names the limits of rules 77 (Groups and Joint Firms), 78 (Sale of a Desk) and 79 (Foreign Persons)."
+    assert checked(text.replace(" (Sale of a Desk)", ""), text).verdict is Verdict.SUPPORTED
+    assert "altered" in codes(checked(text.replace("Joint Firms", "Persons"), text))
+
+
+def test_half_of_a_sentence_may_stand_above_where_a_pronoun_stands_for_it() -> None:
+    evidence = {
+        f"[{place}]": Evidence(f"[{place}]", "sops", str(place), text, ("Restricted Person",), place, None, None, None)
+        for place, text in enumerate(("The Board of every Listed Entity.", "It requires consent."), start=1)
+    }
+    assert check("Restricted Persons require consent.", ["[2]"], evidence).verdict is Verdict.SUPPORTED
+    assert check("A Listed Entity about a Restricted Person.", ["[1]"], evidence).verdict is not Verdict.SUPPORTED
