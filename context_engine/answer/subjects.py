@@ -46,11 +46,18 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
-    is_less |= _is_general(subject, nearest) or _is_restricted(claim, nearest)
-    if is_other or is_less or _is_derived(subject, nearest):
+    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest)
+    if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _is_less(
+    subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
+) -> bool:
+    """Return whether a subject has words of the nearest one of the clause, or of others, and is not the same."""
+    is_form = _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_derived(subject, whole)
+    return is_form or _is_part(subject, wholes)
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
