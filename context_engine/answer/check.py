@@ -152,10 +152,12 @@ def _framed(text: str) -> str:
 def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
     """Return whether every heading with the words of a sentence's topic says "no" where the topic does not."""
     topic = _TOPIC.match(_framed(text).removeprefix(", "))
-    words, denials = _said_and_denied(topic[1] if topic else "")
+    if topic is None:
+        return False
+    words, denials = _said_and_denied(topic[1])
     headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
-    same = [heading_denials for heading_words, heading_denials in headings if words and words <= heading_words]
-    return bool(same) and denials not in same
+    same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
+    return bool(words and same) and denials not in same
 
 
 def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
