@@ -212,6 +212,8 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+    tool = "The tool has built-in support for checks of files with Hibernate Validator."
+    assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
     whole = "The file says who the owners are."
     assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
