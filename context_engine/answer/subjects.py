@@ -77,8 +77,8 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 
 def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
-    forms = {token.key: token.written for token in whole}
-    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject if not token.value)
+    forms = {(token.key, token.written) for token in whole}
+    is_inflected = any((token.key, token.written) not in forms for token in subject if token.kind is MeaningKind.WORD)
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
