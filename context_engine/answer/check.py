@@ -152,10 +152,12 @@ def _framed(text: str) -> str:
 def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
     """Return whether every heading with the words of a sentence's topic says "no" where the topic does not."""
     topic = _TOPIC.match(_framed(text).removeprefix(", "))
-    words, denials = _said_and_denied(topic[1] if topic else "")
+    if topic is None:
+        return False
+    words, denials = _said_and_denied(topic[1])
     headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
-    same = [heading_denials for heading_words, heading_denials in headings if words and words <= heading_words]
-    return bool(same) and denials not in same
+    same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
+    return bool(words and same) and denials not in same
 
 
 def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
@@ -214,13 +216,14 @@ def _checked(
 
 
 def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ...]:
-    """Return what a sentence changes of the only statement that it rests on, names in brackets left out in both."""
+    """Return what a sentence changes of the only statement that it rests on; names in brackets may be left out."""
     item, *others = {match.statement.statement: match.statement for match in matches}.values()
     if others or item.cells:
         return ()
-    whole = item.statement.text()
-    own = read(_BRACKETED.sub("", whole.removeprefix(title_of(whole))))
-    return tuple(dict.fromkeys(altered(read(_BRACKETED.sub("", claim)), item.lead, own)))
+    own = item.statement.text().removeprefix(title_of(item.statement.text()))
+    if len(_BRACKETED.findall(claim)) != len(_BRACKETED.findall(own)):
+        claim, own = _BRACKETED.sub("", claim), _BRACKETED.sub("", own)
+    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own))))
 
 
 def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:

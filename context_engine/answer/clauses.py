@@ -216,8 +216,8 @@ def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
 
 
 def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool:
-    """Return whether a segment is in a run, or binds it: a condition before everything or anywhere behind the run, an
-    exception right behind it or behind the rest of its list.
+    """Return whether a segment is in a run, or binds it: a condition before everything, before a run that goes on with
+    it and has no predicate, or anywhere behind the run; an exception right behind it or behind the rest of its list.
     """
     if start <= place <= end:
         return True
@@ -226,7 +226,8 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
     if place > end:
         is_exception = any(token.kind is MeaningKind.EXCEPTION for token in part[place].tokens[:2])
         return not is_exception or all(segment.binds or _is_item(segment) for segment in part[end + 1 : place])
-    return all(segment.binds for segment in part[:place])
+    is_continued = not any(_acts(segment) for segment in part[place + 1 : start + 1])
+    return is_continued or all(segment.binds for segment in part[:place])
 
 
 def _is_item(segment: _Segment) -> bool:

@@ -19,6 +19,8 @@ Weight = Callable[[str], float]
 
 _ABOUT_CONDITION: Final = 0.5
 _LEAST_OWN: Final = 0.5
+_MORE: Final = 0.1
+"""How much more of it a clause must hold that has no pronoun, which could stand for words around it."""
 _NEVER_OF_A_ROW: Final = ("by", "into")
 """What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
 _EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
@@ -188,7 +190,8 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
     sentence that says nothing of the clause beside its conditions; and for one most of which stands around the clause.
     """
     claimed, own = content_keys(claim), content_keys(clause.tokens)
-    least = 1 if clause.cells else _LEAST_OWN * len(claimed)
+    leans_back = any(token.key == "it" for token in clause.own)
+    least = 1 if clause.cells else _LEAST_OWN * len(claimed) + (0.0 if leans_back else _MORE)
     if len(claimed & own) < least:
         yield SentenceFinding("coverage", "most of the sentence stands only in the headings or in the sentence before")
     own |= clause.before

@@ -13,7 +13,7 @@ from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, END, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
 
@@ -46,6 +46,7 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _swapped(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
     yield from _unlinked(claim, clause.tokens)
+    yield from _left_alone(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
 
 
@@ -258,15 +259,21 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
 
 
 def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a name stands right behind a word where the clause has a preposition before it everywhere."""
-    known = content_keys(own)
-    for before, token in pairwise(claim):
-        if token.is_name and before.kind in CONTENT and not before.is_name and before.key in known:
+    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
+    for before, token, following in zip(claim, claim[1:], claim[2:]):
+        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
             links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
-            if links and links.isdisjoint(("", "^")):
-                yield SentenceFinding(
-                    "roles", f'"{token.written}" stands behind "{before.written}" without a preposition'
-                )
+            if links == {following.key}:
+                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
+
+
+def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if a sentence ends in a preposition behind which the clause always has a word."""
+    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), END)
+    if last.kind is MeaningKind.LINK and last.key not in ("it", "one", "be", *PERSONS):
+        behind = [following.kind for token, following in pairwise([*own, END]) if token.key == last.key]
+        if behind and MeaningKind.BREAK not in behind:
+            yield SentenceFinding("incomplete", f'the sentence ends in "{last.written}"')
 
 
 def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:

@@ -105,8 +105,9 @@ _PHRASES: Final = {
     "about": "about|regarding|concerning|as regards|in relation to|with (?:respect|regard) to|in respect of",
     "before": "before|prior to|in advance of|ahead of",
     "after": r"after|following(?= (?:the|an?|its|his|their|that|this|receipt|[a-z]+ing)\b)|subsequent to",
-    "more than": f"more than|above|exceed(?:s|ing|ed)?|(?:greater|higher|longer|older) than|in excess of|over{_AMOUNT}",
-    "less than": f"less than|below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
+    "more than": "more than|(?<!the )above|exceed(?:s|ing|ed)?|(?:greater|higher|longer|older) than|in excess of"
+    f"|over{_AMOUNT}",
+    "less than": f"less than|(?<!the )below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
     "most": "most",
 }
 _KINDS: Final = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, pairwise, takewhile
 from typing import Final
@@ -11,6 +12,7 @@ from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, Me
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
+_INFLECTION: Final = re.compile(r"(?:ies|ing|es|ed|(?<!s)s|y|e|d)$")
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
@@ -23,6 +25,8 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     if clause.cells or not predicate:
         return
+    if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
+        yield SentenceFinding("coverage", "the passage does not say this of its subject")
     before = claim[: claim.index(subject[0])] if subject else ()
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
@@ -39,15 +43,21 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
         named = clause.before | clause.context
         is_turned = _is_passive(predicate)
         acted_on = acted_on if is_turned else frozenset()
-    if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
-        yield SentenceFinding("coverage", "the passage does not say this of its subject")
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_less = _is_cut_short(subject, nearest) or _is_part(subject, [whole for whole, _ in rules])
-    if is_other or is_less or _is_general(subject, nearest) or _is_restricted(claim, nearest):
+    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest)
+    if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _is_less(
+    subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
+) -> bool:
+    """Return whether a subject has words of the nearest one of the clause, or of others, and is not the same."""
+    is_form = _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_derived(subject, whole)
+    return is_form or _is_part(subject, wholes)
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
@@ -67,9 +77,18 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 
 def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
-    forms = {token.key: token.written for token in whole}
-    is_inflected = any(forms.get(token.key, token.written) != token.written for token in subject)
+    forms = {(token.key, token.written) for token in whole}
+    is_inflected = any((token.key, token.written) not in forms for token in subject if token.kind is MeaningKind.WORD)
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
+
+
+def _is_derived(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether words of a subject stand in the clause's, each derived otherwise: "application", "applicant"."""
+    content = (token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE))
+    pairs = [(token.written, other.written) for token in content for other in whole if token.key == other.key]
+    return bool(pairs) and all(
+        said[:3] == stated[:3] and _INFLECTION.sub("", said) != _INFLECTION.sub("", stated) for said, stated in pairs
+    )
 
 
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:

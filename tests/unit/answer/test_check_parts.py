@@ -131,6 +131,16 @@ def test_what_holds_of_one_kind_is_not_said_of_all() -> None:
     assert codes(checked("Parties should be fixed in the agreement.", text)) == {"subject"}
 
 
+def test_words_of_one_stem_are_not_one_subject() -> None:
+    text = "Data given by the applicant is read, or should be treated as not verified by the desk."
+    assert "subject" in codes(checked("Your application should be treated as not verified by the desk.", text))
+
+
+def test_what_a_sentence_says_of_its_subject_stands_in_the_clause() -> None:
+    text = "The three levels show the options that agencies may choose from by the risk and the harm of a false claim."
+    assert "coverage" in codes(checked("The three levels show the options that agencies may be a burden for.", text))
+
+
 def test_a_word_behind_a_preposition_is_not_the_subject() -> None:
     text = "The information in this ledger, including its notes, may be used by the desk."
     assert checked("The information in this ledger may be used by the desk.", text).verdict is Verdict.SUPPORTED
@@ -163,6 +173,8 @@ def test_a_value_with_its_bound_is_said_no_more_often() -> None:
 def test_above_before_a_bound_is_a_place() -> None:
     text = "The desk answers most of the above over three days."
     assert codes(checked("The desk answers most of the below over three days.", text)) >= {"opposite"}
+    several = "The desk uses more than one of the above forms."
+    assert codes(checked(several.replace("more than ", ""), several)) == {"bound"}
 
 
 def test_what_is_provided_is_no_condition() -> None:
@@ -200,6 +212,8 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+    tool = "The tool has built-in support for checks of files with Hibernate Validator."
+    assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
     whole = "The file says who the owners are."
     assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
@@ -266,3 +280,23 @@ def test_a_name_keeps_its_preposition() -> None:
     false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
     assert checked(text, text).verdict is Verdict.SUPPORTED
     assert codes(checked(false, text)) == {"roles"}
+
+
+def test_a_list_in_a_condition_is_not_said_without_it() -> None:
+    text = "Rule 4 is subject to the limits in rules 74 (Trustees), 76 (Sale of goods), and 82 (Receivers)."
+    assert "condition" in codes(checked("Rule 4 is 76 (Sale of goods), and 82 (Receivers).", text))
+
+
+def test_a_name_in_brackets_is_not_replaced() -> None:
+    text = "Rule 4 names the limits of rules 77 (Groups and Joint Firms), 78 (Sale of a Desk) and 79 (Foreign Persons)."
+    assert checked(text.replace(" (Sale of a Desk)", ""), text).verdict is Verdict.SUPPORTED
+    assert "altered" in codes(checked(text.replace("Joint Firms", "Persons"), text))
+
+
+def test_half_of_a_sentence_may_stand_above_where_a_pronoun_stands_for_it() -> None:
+    evidence = {
+        f"[{place}]": Evidence(f"[{place}]", "sops", str(place), text, ("Restricted Person",), place, None, None, None)
+        for place, text in enumerate(("The Board of every Listed Entity.", "It requires consent."), start=1)
+    }
+    assert check("Restricted Persons require consent.", ["[2]"], evidence).verdict is Verdict.SUPPORTED
+    assert check("A Listed Entity about a Restricted Person.", ["[1]"], evidence).verdict is not Verdict.SUPPORTED
