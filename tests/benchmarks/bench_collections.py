@@ -38,15 +38,15 @@ def main() -> None:
     options.add_argument("--floor", type=float)
     options.add_argument("--powers", type=lambda text: [float(power) for power in text.split(",")], default=[])
     given = options.parse_args()
-    found = {bench.name: outcomes(bench, given) for bench in given.bench}
-    print("\nR@10 / MAP@10".ljust(21) + "".join(name.ljust(18) for name in found))
-    for name in max(found.values(), key=len):
-        row = (cell(one[name]) if name in one else "" for one in found.values())
+    measured = {bench.name: outcomes(bench, given) for bench in given.bench}
+    print("\nR@10 / MAP@10".ljust(21) + "".join(name.ljust(18) for name in measured))
+    for name in max(measured.values(), key=len):
+        row = (cell(steps_of[name]) if name in steps_of else "" for steps_of in measured.values())
         print(name.ljust(20) + "".join(text.ljust(18) for text in row))
     print(f"\n{HYBRID}, against {DENSE}: R@10 [95 %], MAP@10 [95 %]")
-    for name, one in found.items():
-        recall, precision = one[HYBRID].recall - one[DENSE].recall, one[HYBRID].precision - one[DENSE].precision
-        print(name.ljust(20) + interval(recall) + interval(precision))
+    for name, steps_of in measured.items():
+        both, dense = steps_of[HYBRID], steps_of[DENSE]
+        print(name.ljust(20) + interval(both.recall - dense.recall) + interval(both.precision - dense.precision))
 
 
 def cell(outcome: Outcome) -> str:
@@ -71,7 +71,7 @@ def outcomes(bench: Path, given: argparse.Namespace) -> dict[str, Outcome]:
     embedder = Vectors(embedded, passages, known)
     tokens = Tokens(embedded, passages, known) if (embedded / "tokens.npz").exists() else None
     print(f"\n{bench.name}: {len(passages)} passages, {len(asked)} questions")
-    table, found = Table(), dict[str, Outcome]()
+    table, measured = Table(), dict[str, Outcome]()
     with tempfile.TemporaryDirectory() as folder:
         with LocalBase.open(Path(folder), create=True, embedder=embedder) as base:
             write(base, {"one": passages})
@@ -80,9 +80,9 @@ def outcomes(bench: Path, given: argparse.Namespace) -> dict[str, Outcome]:
             with LocalBase(
                 Path(folder), embedder=embedder if step.vectors else None, options=SearchOptions(**step.options)
             ) as base:
-                found[step.name] = measure(asking(base, reranker), asked, gold)
-            table.add(step.name, step.against, found[step.name])
-    return found
+                measured[step.name] = measure(asking(base, reranker), asked, gold)
+            table.add(step.name, step.against, measured[step.name])
+    return measured
 
 
 if __name__ == "__main__":
