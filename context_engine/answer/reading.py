@@ -131,13 +131,13 @@ _EQUALS: Final = """
     complete completion; renew renewal; assess assessment; keep kept retain retained; employee staff; writing written;
     consist comprise; close closure closing; forbid forbidden
 """
-_LINKS: Final = "by to in on at for from with of under as than into against between through per"
+_LINKS: Final = "by to in on at for from with of under as than into against between through per there"
 _PRONOUNS: Final = "it they he she this these those"
 PERSONS: Final = frozenset(("we", "you"))
 """The writer and the reader, who are not each other."""
 _BEING: Final = "is are was were be been being"
 _COORDINATORS: Final = "and or but"
-_SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
+_SILENT: Final = "each every either both also thereafter then however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
     upper following preceding include includes included

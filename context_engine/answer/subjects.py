@@ -183,7 +183,7 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
 def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
-        if before.key in ("it", "one", "be", *PERSONS) or before.written == "no":
+        if before.key in ("it", "one", "be", "there", *PERSONS) or before.written == "no":
             continue
         if before.kind is MeaningKind.BREAK:
             return "^"

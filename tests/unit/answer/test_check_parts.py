@@ -158,6 +158,9 @@ def test_names_behind_each_others_words_are_exchanged() -> None:
     assert "roles" in codes(checked(false, text))
     turned = "In relation to that Client Money, the desk must keep the Client Money Rules."
     assert checked(turned, text).verdict is Verdict.SUPPORTED
+    text = "An Entity is a Related Entity of another Entity if the two Entities are under common control."
+    turned = "Related Entity is an Entity of another Entity if the two Entities are under common control."
+    assert codes(checked(turned, text)) >= {"roles"}
 
 
 def test_a_condition_between_a_subject_and_its_predicate_binds_it() -> None:
@@ -214,6 +217,10 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
     tool = "The tool has built-in support for checks of files with Hibernate Validator."
     assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
+    ways = "Calculation of the Fund\nThere are two ways for calculating the Fund."
+    assert codes(checked("Calculation of the Fund are two ways for calculating the Fund There.", ways)) == {
+        "incomplete"
+    }
     whole = "The file says who the owners are."
     assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
