@@ -109,6 +109,7 @@ _PHRASES: Final = {
     f"|over{_AMOUNT}",
     "less than": f"less than|(?<!the )below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
     "most": "most",
+    "very": "very",
 }
 _KINDS: Final = {
     **dict.fromkeys(("must", "shall", "need", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
@@ -116,7 +117,7 @@ _KINDS: Final = {
     **dict.fromkeys(("if", "unless", "until", "while", "subject to"), MeaningKind.CONDITION),
     **dict.fromkeys(("under", "about"), MeaningKind.LINK),
     "except": MeaningKind.EXCEPTION,
-    **dict.fromkeys(("only", "most"), MeaningKind.ONLY),
+    **dict.fromkeys(("only", "most", "very"), MeaningKind.ONLY),
     "promptly": MeaningKind.WORD,
 }
 _DUTIES: Final = frozenset(("shall", "need"))
