@@ -310,8 +310,6 @@ def test_half_of_a_sentence_may_stand_above_where_a_pronoun_stands_for_it() -> N
 
 
 def test_very_high_is_not_high() -> None:
-    text = (
-        "A Loss rated very high may be kept by the Board alone. A Loss rated high may be kept by the head of the desk."
-    )
+    text = "A Loss rated very high may be kept by the Board. A Loss rated high may be kept by the head of the desk."
     assert checked("A Loss rated high can be kept by the head of the desk.", text).verdict is Verdict.SUPPORTED
     assert "only" in codes(checked("A Loss rated very high may be kept by the head of the desk.", text))
