@@ -265,7 +265,7 @@ def test_names_of_two_fields_are_not_mixed() -> None:
 def test_the_writer_the_reader_and_others_are_told_apart() -> None:
     text = "The desk is small. You should publish the data of a service each year."
     assert checked("You should publish the data of a service each year.", text).verdict is Verdict.SUPPORTED
-    for subject in ("We", "They"):
+    for subject in ("We", "They", "There"):
         assert codes(checked(f"{subject} should publish the data of a service each year.", text)) == {"subject"}
 
 
