@@ -277,14 +277,14 @@ def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> I
 
 
 def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:
-    """Return for each name the word before it, which is no mark, and the two before it, wherever it stands."""
+    """Return for each name the word before it, which is no mark, and the two before it, at each place; "^": none."""
     out: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}
     for is_name, run in groupby(range(len(tokens)), key=lambda place: tokens[place].is_name):
         start, *others = run
-        if is_name and start:
+        if is_name:
             name = tuple(tokens[place].key for place in (start, *others))
-            before = tuple(token.key for token in tokens[max(start - 2, 0) : start])
-            alone = () if tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
+            before = tuple(token.key for token in tokens[max(start - 2, 0) : start]) or ("^",)
+            alone = () if start == 0 or tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
             out[name] = out.get(name, frozenset()) | {before, *alone}
     return out
 

@@ -109,6 +109,7 @@ _PHRASES: Final = {
     f"|over{_AMOUNT}",
     "less than": f"less than|(?<!the )below|(?:fewer|lower|shorter|younger) than|under{_AMOUNT}",
     "most": "most",
+    "very": "very",
 }
 _KINDS: Final = {
     **dict.fromkeys(("must", "shall", "need", "may", "should", "will", "would", "could", "might"), MeaningKind.MODAL),
@@ -116,7 +117,7 @@ _KINDS: Final = {
     **dict.fromkeys(("if", "unless", "until", "while", "subject to"), MeaningKind.CONDITION),
     **dict.fromkeys(("under", "about"), MeaningKind.LINK),
     "except": MeaningKind.EXCEPTION,
-    **dict.fromkeys(("only", "most"), MeaningKind.ONLY),
+    **dict.fromkeys(("only", "most", "very"), MeaningKind.ONLY),
     "promptly": MeaningKind.WORD,
 }
 _DUTIES: Final = frozenset(("shall", "need"))
@@ -131,13 +132,13 @@ _EQUALS: Final = """
     complete completion; renew renewal; assess assessment; keep kept retain retained; employee staff; writing written;
     consist comprise; close closure closing; forbid forbidden
 """
-_LINKS: Final = "by to in on at for from with of under as than into against between through per"
+_LINKS: Final = "by to in on at for from with of under as than into against between through per there"
 _PRONOUNS: Final = "it they he she this these those"
 PERSONS: Final = frozenset(("we", "you"))
 """The writer and the reader, who are not each other."""
 _BEING: Final = "is are was were be been being"
 _COORDINATORS: Final = "and or but"
-_SILENT: Final = "each every either both also thereafter then there however e g i a same such including"
+_SILENT: Final = "each every either both also thereafter then however e g i a same such including"
 _PLAIN: Final = """
     all any both either up down out off from to over under new last old true yes a i s point points incoming outgoing
     upper following preceding include includes included

@@ -13,6 +13,7 @@ from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
 _INFLECTION: Final = re.compile(r"(?:ies|ing|es|ed|(?<!s)s|y|e|d)$")
+_PLURAL: Final = ("they", "these", "those")
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
@@ -109,9 +110,9 @@ def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken
 
 
 def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
-    """Return the pronouns that a subject is: "we", "you", or "it" for any other."""
-    pronouns = frozenset(token.key for token in subject) & {"it", *PERSONS}
-    return frozenset() if content_keys(subject) else pronouns
+    """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
+    keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
+    return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
 
 
 def _is_pronoun(token: MeaningToken) -> bool:
@@ -183,7 +184,7 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
 def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
-        if before.key in ("it", "one", "be", *PERSONS) or before.written == "no":
+        if before.key in ("it", "one", "be", "there", *PERSONS) or before.written == "no":
             continue
         if before.kind is MeaningKind.BREAK:
             return "^"

@@ -158,6 +158,9 @@ def test_names_behind_each_others_words_are_exchanged() -> None:
     assert "roles" in codes(checked(false, text))
     turned = "In relation to that Client Money, the desk must keep the Client Money Rules."
     assert checked(turned, text).verdict is Verdict.SUPPORTED
+    text = "An Entity is a Related Entity of another Entity if the two Entities are under common control."
+    turned = "Related Entity is an Entity of another Entity if the two Entities are under common control."
+    assert codes(checked(turned, text)) >= {"roles"}
 
 
 def test_a_condition_between_a_subject_and_its_predicate_binds_it() -> None:
@@ -214,6 +217,10 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
     tool = "The tool has built-in support for checks of files with Hibernate Validator."
     assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
+    ways = "Calculation of the Fund\nThere are two ways for calculating the Fund."
+    assert codes(checked("Calculation of the Fund are two ways for calculating the Fund There.", ways)) == {
+        "incomplete"
+    }
     whole = "The file says who the owners are."
     assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
@@ -258,7 +265,7 @@ def test_names_of_two_fields_are_not_mixed() -> None:
 def test_the_writer_the_reader_and_others_are_told_apart() -> None:
     text = "The desk is small. You should publish the data of a service each year."
     assert checked("You should publish the data of a service each year.", text).verdict is Verdict.SUPPORTED
-    for subject in ("We", "They"):
+    for subject in ("We", "They", "There"):
         assert codes(checked(f"{subject} should publish the data of a service each year.", text)) == {"subject"}
 
 
@@ -300,3 +307,9 @@ def test_half_of_a_sentence_may_stand_above_where_a_pronoun_stands_for_it() -> N
     }
     assert check("Restricted Persons require consent.", ["[2]"], evidence).verdict is Verdict.SUPPORTED
     assert check("A Listed Entity about a Restricted Person.", ["[1]"], evidence).verdict is not Verdict.SUPPORTED
+
+
+def test_very_high_is_not_high() -> None:
+    text = "A Loss rated very high may be kept by the Board. A Loss rated high may be kept by the head of the desk."
+    assert checked("A Loss rated high can be kept by the head of the desk.", text).verdict is Verdict.SUPPORTED
+    assert "only" in codes(checked("A Loss rated very high may be kept by the head of the desk.", text))
