@@ -115,7 +115,7 @@ class TestCapabilities(OfStore, AccessProvableContract, CalibratableContract, Co
         self.bank.data_dir = data_dir
         if data_dir not in _NAMES and not any(data_dir.iterdir()):
             gone = next((folder for folder in _NAMES if not folder.exists()), None)
-            _NAMES[data_dir] = f"graph_{len(_NAMES)}" if gone is None else _NAMES.pop(gone)
+            _NAMES[data_dir] = f"graph_{len(_NAMES)}_store" if gone is None else _NAMES.pop(gone)
             self.bank.own = {"store_name": _NAMES[data_dir]}
             self.bank.empty()
         if data_dir in _NAMES:

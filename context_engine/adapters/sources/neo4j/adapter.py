@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.stores.copies import StoreName
@@ -26,12 +27,24 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.neo4j.store import Neo4jStore
 
 
+_OWN_LABEL: Final = re.compile(r"_(?:\d+|term|field)$")
+"""How the labels of a store's classes, terms and fields end; another store of that name would share its nodes."""
+
+
+def _free(name: str) -> str:
+    if ending := _OWN_LABEL.search(name):
+        raise ValueError(
+            f"a name that ends in {ending[0]!r} may be a label inside another store: choose another ending"
+        )
+    return name
+
+
 class Neo4jSettings(BaseModel):
     """The settings of a source in Neo4j, with their defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    store_name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")] = Field(
+    store_name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_free)] = Field(
         "context_engine",
         description="The label of the store's nodes; begins the names of its indexes. Sources with the same name are "
         "ranked together.",

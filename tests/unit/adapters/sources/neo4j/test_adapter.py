@@ -42,6 +42,7 @@ def test_without_the_driver_a_source_names_the_extra(monkeypatch: pytest.MonkeyP
     [
         ({"connection": None}, "sources.notes.connection"),
         ({"settings": {"store_name": "Bank!"}}, "sources.notes.settings.store_name"),
+        ({"settings": {"store_name": "bank_1"}}, "sources.notes.settings.store_name"),
         ({"settings": {"bulk_rows": 0}}, "sources.notes.settings.bulk_rows"),
         ({"settings": {"shards": 2}}, "sources.notes.settings.shards"),
     ],
