@@ -33,9 +33,7 @@ _OWN_LABEL: Final = re.compile(r"_(?:\d+|term|field)$")
 
 def _free(name: str) -> str:
     if ending := _OWN_LABEL.search(name):
-        raise ValueError(
-            f"a name that ends in {ending[0]!r} can be a label inside another store: end it otherwise"
-        )
+        raise ValueError(f"a name that ends in {ending[0]!r} can be a label inside another store: end it otherwise")
     return name
 
 
