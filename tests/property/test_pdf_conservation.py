@@ -149,6 +149,7 @@ TURNED = {"paragraphs": ["bank bank bank year-end year-end year-end limit"], "co
 @given(DOCUMENT)
 @example({"pages": [BARE, BARE, {**BARE, "paragraphs": ["limit"]}], "head": "", "foot": "Page #"})
 @example({"pages": [TURNED], "head": "", "foot": ""})
+@example({"pages": [{**BARE, "paragraphs": ["limit"]}] * 4, "head": "Harbour Bank", "foot": "Harbour Bank | #"})
 @pytest.mark.wording
 def test_no_word_is_lost(tmp_path, document):
     conserves(document, tmp_path)

@@ -31,6 +31,7 @@ _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\
 _LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LOOSE: Final = " \t|•·–—-,;/"
 _PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
+_WORD: Final = re.compile(r"\w+")
 _NUMBERED: Final = re.compile(r"^(?:[^\W\d_]+\s)?(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})*|[IVXLC]+)[.:)]?\s+")
 _DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
 _ALIGNED: Final = 8.0  # points by which the right ends of entries may differ
@@ -77,8 +78,8 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     for page, lines in enumerate(bare):
         first = [
             line
-            for line in lines
-            if line.text and not (line.edge and (line.text in seen or (page, line.text) in echoes))
+            for place, line in enumerate(lines)
+            if line.text and not (line.edge and (line.text in seen or (page, place) in echoes))
         ]
         kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
         seen |= {line.text for line in lines if line.edge} & running
@@ -87,23 +88,27 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
     pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
     dropped = [len([line for line in left if line.text]) - len(lines) for left, lines in zip(bare, kept)]
-    different = len(running | {text for _, text in echoes})
+    different = len(running | {bare[page][place].text for page, place in echoes})
     return RunningHeads(kept, list(dict.fromkeys(heads)), tuple(_notices(numbers, dropped, different)))
 
 
-def _echoes(pages: Sequence[Sequence[PdfLine]], bare: Sequence[Sequence[PdfLine]]) -> set[tuple[int, str]]:
-    """Return (page, line) of each line beside a page number that repeats a heading: "4.7. Limits" for "4.7 Limits".
+def _echoes(pages: Sequence[Sequence[PdfLine]], bare: Sequence[Sequence[PdfLine]]) -> set[tuple[int, int]]:
+    """Return (page, place in it) of each line beside a page number that repeats a heading, as "4.7. Limits 33" does.
 
-    Where it stands, at the end of the page or at the next page's top, another section may go on.
+    Where it stands, at the end of a page or at its top, another section may go on. Each of its words stands elsewhere.
     """
     uncut = [[line.text for line, left in zip(*both) if line.text == left.text] for both in zip(pages, bare)]
     lines = [text for texts in uncut for text in texts]
-    written = {_title(text) for text in (*lines, *(f"{text} {below}" for text, below in pairwise(lines)))} - {""}
+    titles = {_title(text) for text in (*lines, *(f"{text} {below}" for text, below in pairwise(lines)))} - {""}
+    words = {word for text in lines for word in _WORD.findall(text.casefold())}
     return {
-        (page, left.text)
+        (page, place)
         for page, both in enumerate(zip(pages, bare))
-        for line, left in zip(*both)
-        if line.edge and line.text != left.text and _title(left.text) in written
+        for place, (line, left) in enumerate(zip(*both))
+        if line.edge
+        and line.text != left.text
+        and _title(left.text) in titles
+        and words.issuperset(_WORD.findall(left.text.casefold()))
     }
 
 
