@@ -28,7 +28,7 @@ def bank(node: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def copies(url: str) -> list[str]:
     indices = httpx.get(f"{url}/_cat/indices?format=json").json()
-    return [index["index"] for index in indices if "_copy_" in index["index"]]
+    return [index["index"] for index in indices if index["index"].startswith("context_engine_copy_")]
 
 
 def test_its_documents_are_copied_with_vectors_and_adapters(bank: str) -> None:

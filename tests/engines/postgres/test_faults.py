@@ -24,6 +24,7 @@ from context_engine.errors import (
     StoreVersionMismatch,
 )
 from context_engine.testing import FakeEmbedder
+from tests.postgresql_store import Store
 
 pytestmark = pytest.mark.slow
 QUESTION = SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=5.0)
@@ -189,14 +190,15 @@ def test_vectors_of_another_model_are_refused_until_they_are_made_again(vector_s
     assert found(vector_store) == {"a", "b"}
 
 
-def test_a_lost_extension_is_said(vector_store: Any) -> None:
-    write(vector_store, "a")
-    run(vector_store, "DROP EXTENSION vector CASCADE")
-    error = error_of(lambda: vector_store.source().search(QUESTION))
+def test_a_lost_extension_is_said(vector_server: Any) -> None:
+    bare = Store(vector_server.new_database(), FakeEmbedder(64))  # other tests keep vectors in the first database
+    write(bare, "a")
+    run(bare, "DROP EXTENSION vector CASCADE")
+    error = error_of(lambda: bare.source().search(QUESTION))
     assert isinstance(error, SourceUnavailable) and not error.retryable
-    vector_store.repair = True
-    write(vector_store, "a")
-    assert found(vector_store) == {"a"}
+    bare.repair = True
+    write(bare, "a")
+    assert found(bare) == {"a"}
 
 
 def test_a_server_without_pgvector_searches_texts_and_refuses_an_embedder(store: Any) -> None:
