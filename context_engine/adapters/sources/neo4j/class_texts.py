@@ -43,7 +43,7 @@ class NodeTexts(NamedTuple):
         return CalibratedExtent(own, every, last or 0)
 
     def passages(self, key: int, source_ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks of the lowest digests."""
+        """Return the chunks of a class with the lowest digests, at most MOST_PASSAGES."""
         rows = self._of_class(
             key, "n.source IN $names RETURN n.chunk_id, n.content, n.fields, n.indexed_at ORDER BY n.digest, n.row"
             " LIMIT $most", names=list(source_ids), most=MOST_PASSAGES,
@@ -66,7 +66,7 @@ def held_vectors(view: GraphView, source_ids: Sequence[str]) -> HeldVectors:
     import numpy as np  # only here: the rest of the store works without it
 
     origin = Origin(view.learnt.moves, tuple(sorted({key for _, key in NodeTexts(view).holding(source_ids)})))
-    held = HeldVectors([], [], np.empty(0, np.int64), np.empty((0, view.state.dimension), np.float32), origin)
+    stored = HeldVectors([], [], np.empty(0, np.int64), np.empty((0, view.state.dimension), np.float32), origin)
     further = f"COLLECT {{ MATCH (p:Passage:{view.store} {{row: n.row}}) RETURN p.embedding ORDER BY p.part }}"
     rows = view.rows(
         f"MATCH (n:{view.store}:Chunk)-[:BELONGS_TO]->(d) WHERE n.source IN $names AND n.store_class IN $keys"
@@ -74,13 +74,13 @@ def held_vectors(view: GraphView, source_ids: Sequence[str]) -> HeldVectors:
         f" [n.embedding] + {further} ORDER BY n.source, d.document_id, d.version, n.row",
         names=list(source_ids),
     )
-    lengths, parts = [], [held.parts]
+    lengths, parts = [], [stored.parts]
     for source_id, chunk_id, content, fields, at, vectors in rows:
-        held.source_ids.append(source_id)
-        held.chunks.append(decode((chunk_id, content, fields), at))
+        stored.source_ids.append(source_id)
+        stored.chunks.append(decode((chunk_id, content, fields), at))
         lengths.append(len(vectors))
         parts.append(np.array(vectors, np.float32))
-    return held._replace(lengths=np.array(lengths, np.int64), parts=np.concatenate(parts))
+    return stored._replace(lengths=np.array(lengths, np.int64), parts=np.concatenate(parts))
 
 
 class NodeWords(NamedTuple):

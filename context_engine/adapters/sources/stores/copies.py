@@ -48,7 +48,7 @@ class StoreName(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The store in the file of a trial."""
+        """The key under which the file of a trial names this store."""
         return f"{self.server}/{self.name}"
 
     def new_copy(self) -> str:
@@ -57,12 +57,12 @@ class StoreName(NamedTuple):
 
     @property
     def begin_of_copies(self) -> str:
-        """What the names of its copies begin with."""
+        """The prefix of the names of its copies."""
         return f"{self.name[:_MOST_NAME]}{_MARK}"
 
     @property
     def copies(self) -> str:
-        """The pattern of the names of its copies, a regular expression; no character of a name is special there."""
+        """A regular expression for the names of its copies; names have no special characters."""
         return f"^{self.begin_of_copies}[0-9a-f]{{12}}$"
 
 
@@ -74,7 +74,7 @@ class CopiedStore:
     if TYPE_CHECKING:
 
         def _copy_as(self, name: str) -> None:
-            """Copy what a reader of everything sees, with what was learnt, to a new store of the server.
+            """Copy all visible documents, and everything learnt, to a new store of the server.
 
             Raises:
                 StoreError, SourceError: there is nothing to copy, or the server failed; nothing is left of the copy.

@@ -44,8 +44,8 @@ CREATE TABLE adapter_switches ({_SWITCH.replace("number", "number INTEGER PRIMAR
 """
 
 
-class HeldClass(Protocol):
-    """An access class with documents in the store."""
+class KeyedClass(Protocol):
+    """An access class of a store, with the number by which rows name it."""
 
     @property
     def key(self) -> int: ...
@@ -131,7 +131,7 @@ class Learnt:
         domain: str,
         source_ids: Sequence[str],
         calibrations: Sequence[ClassCalibration],
-        classes: Iterable[HeldClass],
+        classes: Iterable[KeyedClass],
         texts: ClassTexts,
     ) -> None:
         """Replace the calibrations of a domain by those of another store, if any are given.
@@ -209,7 +209,7 @@ class LearntView(ClassView, Protocol):
     """What a caller may read of a store, and what the store has learnt."""
 
     @property
-    def classes(self) -> Sequence[HeldClass]: ...
+    def classes(self) -> Sequence[KeyedClass]: ...
 
     @property
     def learnt(self) -> Learnt: ...
