@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from context_engine.answer.conflicts import ConflictDifference, Yields, which_yields
 from context_engine.answer.reading import CONTENT, content_keys, normalised, read
 from context_engine.core.models import Chunk
-from context_engine.core.policy.validity import in_force, superseded
+from context_engine.core.policy.trust import in_force, superseded
 from context_engine.insight.aligned import aligned_pairs
 from context_engine.insight.differences import in_order
 from context_engine.insight.remembered import NOTHING, Pair, RadarMemory, passage_key, remembered

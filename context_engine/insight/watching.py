@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.engine import Engine
 from context_engine.core.models import NOBODY, Event, FetchRequest, Principal, SearchRequest, Status, utc_text
-from context_engine.core.policy.validity import in_force, superseded
+from context_engine.core.policy.trust import in_force, superseded
 from context_engine.errors import (
     AuditError,
     ConfigError,

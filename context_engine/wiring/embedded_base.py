@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalSource
     from context_engine.adapters.sources.local.stats import BaseStats as BaseStats
     from context_engine.adapters.sources.local.stats import PartitionStats as PartitionStats
-    from context_engine.adapters.sources.stores.places import Place
+    from context_engine.adapters.sources.stores.chunk_rows import Place
 
 
 EMBEDDED: Final = "local"
@@ -78,7 +78,7 @@ def create_base(path: Path, specs: Sequence[SourceSpec], rules_of: Callable[[str
         rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
     """
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.adapters.sources.stores.places import places
+    from context_engine.adapters.sources.stores.chunk_rows import places
 
     return LocalBase.open(path, create=True, place=places(specs, rules_of))
 
@@ -116,7 +116,7 @@ def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, option
         ConfigError: its folder cannot be written to.
         StoreError: the base cannot be used, or another process writes to it.
     """
-    from context_engine.adapters.sources.stores.places import places
+    from context_engine.adapters.sources.stores.chunk_rows import places
 
     path, place = base_path(context.data_dir()), places(specs, context.rules_of)
     with open_base(path, context.settings, context.embedder(), context.clock, place) as base:
@@ -142,7 +142,7 @@ def open_local(spec: SourceSpec, context: SourceContext) -> LocalSource:
         ConfigError: the source names a connection, dataset ids or settings.
     """
     from context_engine.adapters.sources.local import LocalSource
-    from context_engine.adapters.sources.stores.places import SourcePlace
+    from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 
     check_local(spec)
     path = base_path(context.data_dir())

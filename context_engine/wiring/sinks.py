@@ -20,7 +20,7 @@ from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.adapters.sources.stores.places import Place
+    from context_engine.adapters.sources.stores.chunk_rows import Place
     from context_engine.wiring.models import Models
 
 
@@ -61,7 +61,7 @@ def open_sink(
 
 def embedded_places(setup: Setup) -> Place:
     """Return where the documents of each source of the embedded base belong, by the rules of all domains."""
-    from context_engine.adapters.sources.stores.places import places
+    from context_engine.adapters.sources.stores.chunk_rows import places
 
     domains = setup.registry.domains.values()
     specs = [spec for domain in domains for spec in domain.sources if in_embedded_base(spec)]

@@ -35,7 +35,7 @@ from bench_quality import Vectors, with_headings, write
 
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import places
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.core.models import (
     AccessRule,
     Classification,

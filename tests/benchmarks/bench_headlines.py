@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from context_engine import demo
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.stores.places import places
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import NOBODY, Caller
 from context_engine.core.policy.access import AccessViews

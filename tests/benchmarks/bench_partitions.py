@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bench_local import COMMIT_EVERY, PASSAGES_PER_DOCUMENT, Data
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import AccessScope, Chunk, Classification
 

@@ -13,7 +13,7 @@ import pytest
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.audit.review.drift import ChunkDrift, ChunkState, FieldChange, drift
 from context_engine.audit.review.shown import shown_chunks
 from context_engine.core.engine import Engine, SystemClock

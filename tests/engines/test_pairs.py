@@ -16,7 +16,7 @@ import pytest
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.stores.places import places
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.core.models import Chunk, ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.testing import FakeEmbedder

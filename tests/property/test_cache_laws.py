@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from context_engine.adapters.result_caches import MemoryCache
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.core.engine import Engine, recompute, stage_two_bytes
 from context_engine.core.models import (
     AccessRule,

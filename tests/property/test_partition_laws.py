@@ -17,7 +17,7 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.adapters.sources.local.writer import BaseWriter
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
     AccessScope,

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from context_engine.audit.record.parts import load_result, save_result
-from context_engine.core.concurrency.breaker import Breaker
-from context_engine.core.concurrency.calls import DeadlineCaller
+from context_engine.core.concurrency.calls import Breaker, DeadlineCaller
 from context_engine.core.models import Classification, KeptSearch, WithheldChunk
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra, StoreError

@@ -24,7 +24,7 @@ from context_engine.apps.server.limits import Rates
 from context_engine.apps.server.quality import QualityCheck
 from context_engine.apps.server.slots import Slots
 from context_engine.core.engine import Engine
-from context_engine.core.engine.tally import SECONDS, Durations
+from context_engine.core.engine.events import SECONDS, Durations
 from context_engine.core.models import Settings
 from context_engine.errors import NotPermitted
 from context_engine.insight.quality_watch import QualityLine

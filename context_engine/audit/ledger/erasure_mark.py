@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, delete, insert, select
 
 from context_engine.audit.ledger.schema import meta
-from context_engine.core.concurrency.breaker import Breaker
-from context_engine.core.concurrency.calls import DeadlineCaller
+from context_engine.core.concurrency.calls import Breaker, DeadlineCaller
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerNotFound

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.audit.review.counterpart import Counterpart, WordChange, counterpart, word_changes
 from context_engine.audit.review.shown import ShownChunk
 from context_engine.core.models import PLACE_OF_MATCH, Chunk, FetchRequest, json_value
-from context_engine.core.policy.validity import in_force, superseded
+from context_engine.core.policy.trust import in_force, superseded
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 

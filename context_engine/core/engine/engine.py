@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
 from context_engine.core.engine.candidate_table import TextCache
-from context_engine.core.engine.events import hand_over, log_context, log_search
+from context_engine.core.engine.events import SearchTally, hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
@@ -28,7 +28,6 @@ from context_engine.core.engine.search_plan import (
 )
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
-from context_engine.core.engine.tally import SearchTally
 from context_engine.core.models import (
     NOBODY,
     AccessRecord,

@@ -14,9 +14,9 @@ from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.concurrency.awaiting import awaited
-from context_engine.core.concurrency.breaker import Breaker
 from context_engine.core.concurrency.calls import (
     EXECUTOR,
+    Breaker,
     Bulkhead,
     Busy,
     DeadlineExceeded,

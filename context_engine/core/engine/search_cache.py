@@ -13,11 +13,11 @@ from cachetools import LRUCache
 from pydantic import BaseModel
 
 from context_engine.core.concurrency.forking import Lock
+from context_engine.core.engine.events import SearchTally
 from context_engine.core.engine.permission import denial_notices
 from context_engine.core.engine.recall import SourceBulkhead
 from context_engine.core.engine.search_plan import ClockReading
 from context_engine.core.engine.source_pool import OpenedSource
-from context_engine.core.engine.tally import SearchTally
 from context_engine.core.models import (
     AccessDecision,
     EffectiveSettings,

@@ -16,7 +16,7 @@ from context_engine.core.engine.reranking import blend_pool, blend_relevance
 from context_engine.core.engine.selection import select, shortlist
 from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
 from context_engine.core.policy.filters import chunk_fields, matches
-from context_engine.core.policy.validity import in_force, is_expired, superseded
+from context_engine.core.policy.trust import in_force, is_expired, superseded
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate

@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, RawAnswer, Score, SourceSpec
-from context_engine.core.policy.trust import EffectiveAuthority, declared_authority, effective_authority
-from context_engine.core.policy.validity import Freshness, freshness
+from context_engine.core.policy.trust import (
+    EffectiveAuthority,
+    Freshness,
+    declared_authority,
+    effective_authority,
+    freshness,
+)
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import content_sha256
 

@@ -22,8 +22,8 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 from context_engine import demo
 from context_engine.adapters.sources.adapter import SinkOptions
 from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.adapters.sources.stores.copying import difference_of
-from context_engine.adapters.sources.stores.places import places
 from context_engine.core.models import Chunk, SearchRequest
 from context_engine.ingest.run import ingest
 from context_engine.testing import FakeEmbedder

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from context_engine import demo
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.audit.record.drafts import search_draft
 from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.record.restored import restore

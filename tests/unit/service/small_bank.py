@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.stores.places import places
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.core.models import Authenticated, Classification, Principal, SearchRequest, SearchResult

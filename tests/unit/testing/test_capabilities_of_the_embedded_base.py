@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.core.models import SourceSpec, SourceType
 from context_engine.testing import (
     AccessProvableContract,

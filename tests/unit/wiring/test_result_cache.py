@@ -14,7 +14,7 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import hide
 from context_engine.settings.environment_secrets import CACHE_KEY, CACHE_URL, read_shared_cache
 from context_engine.settings.layers import environment_layer, environment_notices
-from context_engine.wiring.result_cache import open_result_cache
+from context_engine.wiring.build import open_result_cache
 from context_engine.wiring.setup import Setup, load_setup
 
 KEY = "fictitious-key-of-a-test-4711-0815"

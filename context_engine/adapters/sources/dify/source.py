@@ -34,8 +34,7 @@ from context_engine.core.models import (
     checked_query,
 )
 from context_engine.core.policy.filters import chunk_fields, matches, own_fields
-from context_engine.core.policy.trust import effective_authority
-from context_engine.core.policy.validity import in_force
+from context_engine.core.policy.trust import effective_authority, in_force
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     ConfigError,

@@ -14,7 +14,7 @@ from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
 from context_engine.adapters.sources.dify.fair_queue import Ticket, shared_queue
 from context_engine.adapters.sources.dify.reading import Records, read_records, unnamed, with_documents
-from context_engine.core.concurrency.breaker import Breaker
+from context_engine.core.concurrency.calls import Breaker
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable

@@ -21,8 +21,8 @@ from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import answers, best_of
 from context_engine.adapters.sources.stores.adapter_keeping import AUTO, AdapterReader
+from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
-from context_engine.adapters.sources.stores.places import Place
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.vector_form import shortened

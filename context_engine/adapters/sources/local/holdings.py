@@ -15,8 +15,7 @@ from context_engine.adapters.sources.local.partitions import PlacementCheck, ada
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.adapters.sources.local.view import fetched
-from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, decode
 from context_engine.core.models import AccessScope, Chunk, ClassCalibration, WholeDocument
 from context_engine.errors import StoreError
 

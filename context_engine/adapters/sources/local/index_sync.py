@@ -25,7 +25,6 @@ from tantivy import Query
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import part
-from context_engine.adapters.sources.local.filters import Dictionary
 from context_engine.adapters.sources.local.partitions import (
     OPEN,
     Move,
@@ -37,10 +36,10 @@ from context_engine.adapters.sources.local.partitions import (
     partitions,
     set_generation,
 )
+from context_engine.adapters.sources.local.queries import Dictionary
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.view import give_up
-from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.chunk_rows import Place, decode
 
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
-from context_engine.adapters.sources.stores.places import Place, SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import Place, SourcePlace
 from context_engine.core.models import AccessClass, AccessScope, Classification
 from context_engine.errors import RepartitionRequired
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import standing_of
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (

@@ -18,8 +18,7 @@ from context_engine.adapters.sources.local import schema, whole_documents
 from context_engine.adapters.sources.local.embedding import Embedded, EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.partitions import partition_key, touch
-from context_engine.adapters.sources.stores.chunk_rows import encode, id_taken
-from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.chunk_rows import Place, SourcePlace, claimed_by, encode, id_taken
 from context_engine.adapters.sources.stores.sinks import CommittingSink
 from context_engine.adapters.sources.stores.vector_form import VectorForm
 from context_engine.adapters.sources.writer_lock import WriterLock

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.store_source import LinkedSource

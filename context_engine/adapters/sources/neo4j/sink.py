@@ -26,7 +26,7 @@ from context_engine.adapters.sources.neo4j.state import (
     class_indexes,
     store_indexes,
 )
-from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
 from context_engine.adapters.sources.stores.term_counts import WRITTEN, ClassCounts, TermCounts
 from context_engine.core.models import AccessClass

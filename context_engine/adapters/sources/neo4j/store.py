@@ -20,11 +20,10 @@ from context_engine.adapters.sources.neo4j.state import (
     read_state,
     write_learnt,
 )
-from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, decode
 from context_engine.adapters.sources.stores.copies import CopiedStore, StoreName
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (

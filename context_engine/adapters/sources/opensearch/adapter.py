@@ -15,8 +15,8 @@ from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.store_source import LinkedSource

@@ -19,7 +19,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
 )
 from context_engine.adapters.sources.opensearch.server import SearchBody
 from context_engine.adapters.sources.stores.adapter_rows import Origin
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent
 from context_engine.core.models import Chunk, Classification, HeldVectors
 

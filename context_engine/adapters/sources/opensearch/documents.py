@@ -20,8 +20,8 @@ from context_engine.adapters.sources.opensearch.rows import (
 )
 from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexClass, IndexShape, StateDocument, make_index
+from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.copies import StoreName
-from context_engine.adapters.sources.stores.places import Place
 from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
 from context_engine.core.models import AccessClass
 from context_engine.core.protocols import Embedder

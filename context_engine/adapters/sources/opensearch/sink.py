@@ -17,7 +17,7 @@ from context_engine.adapters.sources.opensearch.state import (
     change_learnt,
     stepped,
 )
-from context_engine.adapters.sources.stores.places import Place
+from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.sinks import holds_of
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreCorrupt, StoreError

@@ -22,10 +22,10 @@ from context_engine.adapters.sources.opensearch.graph import IndexGraph, IndexWo
 from context_engine.adapters.sources.opensearch.search import IndexedRows, IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
 from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace, places
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
 from context_engine.adapters.sources.stores.store_source import LinkedSource

@@ -23,8 +23,15 @@ from context_engine.adapters.sources.postgres.schema import (
 )
 from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
 from context_engine.adapters.sources.postgres.words import WordWriter
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, document_rows, file_of
-from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.chunk_rows import (
+    ChunkRow,
+    Place,
+    SourcePlace,
+    claimed_by,
+    decode,
+    document_rows,
+    file_of,
+)
 from context_engine.adapters.sources.stores.sinks import CommittingSink
 from context_engine.core.models import AccessClass, Chunk, Classification
 from context_engine.core.protocols import Embedder, SinkReport

@@ -18,10 +18,9 @@ from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, scoped, where
 from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
-from context_engine.adapters.sources.stores.chunk_rows import decode
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, decode
 from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.searched_store import SearchedStore
 from context_engine.adapters.sources.stores.trainable_store import READ_S, KeptCalibration

@@ -1,21 +1,28 @@
-"""Chunks as stored rows, and rows as chunks; a digest proves a row unchanged."""
+"""Chunks as stored rows, and rows as chunks: a digest proves a row unchanged, the access class says where it lies."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Chunk, Classification, FetchedAtBasis, SourceType, TrustClass
+from context_engine.core.models import (
+    AccessClass,
+    Chunk,
+    Classification,
+    FetchedAtBasis,
+    SourceSpec,
+    SourceType,
+    TrustClass,
+)
+from context_engine.core.policy.access import access_class
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreCorrupt
 
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
-
 _STORED: Final = tuple(name for name in Chunk._fields if name not in _APART)
-
 _READERS: Final[dict[str, Any]] = {
     "heading_path": tuple,
     "span": tuple,
@@ -167,3 +174,36 @@ def _moment(value: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class SourcePlace(NamedTuple):
+    """Who may read a source, according to the configuration.
+
+    Attributes:
+        rules: all of its access rules (`AccessPolicy.rules_of`), or "".
+        classification: the declared one.
+    """
+
+    rules: str = ""
+    classification: Classification = Classification.INTERNAL
+
+    def holds(self, claimed: Classification | None) -> AccessClass:
+        """Return the class of a document of the source."""
+        return access_class(self.rules, self.classification, claimed)
+
+
+Place = Callable[[str], SourcePlace | None]
+
+
+"""From a source's id to its place; None if unknown."""
+
+
+def places(specs: Iterable[SourceSpec], rules_of: Callable[[str], str]) -> Place:
+    """Return the places of some sources."""
+    return {spec.id: SourcePlace(rules_of(spec.id), spec.classification) for spec in specs}.get
+
+
+def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
+    """Return the highest classification claimed by a chunk of a document, which is placed as a whole."""
+    claims = (chunk.classification for chunk in chunks if chunk.classification is not None)
+    return max(claims, key=lambda claim: claim.rank, default=None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import (
     ENGINE_FIELDS,
     FieldValues,

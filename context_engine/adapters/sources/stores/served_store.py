@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from context_engine.adapters.sources.adapter import SourceContext
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
-from context_engine.adapters.sources.stores.places import SourcePlace
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.recall import RecallWatch

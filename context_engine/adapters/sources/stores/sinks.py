@@ -9,8 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, document_rows
-from context_engine.adapters.sources.stores.places import Place, SourcePlace, claimed_by
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, Place, SourcePlace, claimed_by, document_rows
 from context_engine.adapters.sources.stores.served_store import other_model
 from context_engine.core.models import AccessClass, Chunk, Classification, WholeDocument
 from context_engine.core.protocols import Embedder

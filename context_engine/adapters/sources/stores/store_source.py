@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import standing_of
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (

@@ -216,7 +216,7 @@ def erase(
 
 def drop_kept_answers(setup: Setup, clock: Clock) -> None:
     """Delete the answers that replicas share; what was deleted before has made them, and those in memory, unusable."""
-    from context_engine.wiring.result_cache import open_shared_cache
+    from context_engine.wiring.build import open_shared_cache
 
     shared = open_shared_cache(setup, clock)
     if shared is None:

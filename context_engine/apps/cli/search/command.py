@@ -23,7 +23,7 @@ from context_engine.apps.cli.context import (
 )
 from context_engine.apps.cli.options import FILE, Day, with_options
 from context_engine.apps.cli.progress import busy
-from context_engine.apps.cli.search.places import Places, open_place
+from context_engine.apps.cli.search.result_table import Places, open_place
 from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.core.concurrency.breaker import Breaker
+from context_engine.core.concurrency.calls import Breaker
 
 
 @pytest.fixture

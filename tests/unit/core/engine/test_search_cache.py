@@ -12,7 +12,7 @@ import pytest
 
 from context_engine.adapters.result_caches import MemoryCache
 from context_engine.core.engine import recompute, stage_two_bytes
-from context_engine.core.engine.tally import SearchCounts
+from context_engine.core.engine.events import SearchCounts
 from context_engine.core.models import (
     Caller,
     Chunk,

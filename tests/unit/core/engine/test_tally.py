@@ -10,7 +10,7 @@ import pytest
 
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.core.engine import Engine
-from context_engine.core.engine.tally import SECONDS, SearchTally
+from context_engine.core.engine.events import SECONDS, SearchTally
 from context_engine.core.models import Chunk, SearchRequest, SearchResult
 
 REQUEST = SearchRequest(query="approval", domain="NPA")

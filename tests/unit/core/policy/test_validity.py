@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from context_engine.core.models import Chunk, FetchedAtBasis
-from context_engine.core.policy.validity import Removal, freshness, in_force, superseded
+from context_engine.core.policy.trust import Removal, freshness, in_force, superseded
 
 DAY = date(2026, 3, 2)
 

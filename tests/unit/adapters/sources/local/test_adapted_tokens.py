@@ -13,7 +13,7 @@ np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker  # noqa: E402
 from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions  # noqa: E402
-from context_engine.adapters.sources.stores.places import places  # noqa: E402
+from context_engine.adapters.sources.stores.chunk_rows import places  # noqa: E402
 from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.engine import Engine, recompute, stage_two_bytes  # noqa: E402
 from context_engine.core.models import (  # noqa: E402

@@ -28,7 +28,7 @@ from context_engine.adapters.sources.local.writer import BaseWriter  # noqa: E40
 from context_engine.adapters.sources.stores import adapter_keeping as keeping  # noqa: E402
 from context_engine.adapters.sources.stores import adapter_rows as stored_rows  # noqa: E402
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin  # noqa: E402
-from context_engine.adapters.sources.stores.places import SourcePlace  # noqa: E402
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace  # noqa: E402
 from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402
     AccessScope,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, filters
-from context_engine.adapters.sources.local.filters import Dictionary, fields_held, values_of
+from context_engine.adapters.sources.local import LocalBase, queries
+from context_engine.adapters.sources.local.queries import Dictionary, fields_held, values_of
 from context_engine.adapters.sources.local.schema import connect
 from context_engine.core.models import Chunk, Condition, FilterOp
 
@@ -41,7 +41,7 @@ def test_the_same_value_keeps_its_number_across_rows_writers_and_an_emptied_cach
     first = dictionary.numbers(treasury)
     assert dictionary.numbers(treasury) == first
     assert Dictionary(connection).numbers(treasury) == first, "another writer finds it in the table"
-    monkeypatch.setattr(filters, "_MOST_REMEMBERED", 1)
+    monkeypatch.setattr(queries, "_MOST_REMEMBERED", 1)
     other = dictionary.numbers(custody)
     assert other[1] == first[1], "the number of having an owner"
     assert other[2] != first[2], "the number of the owner"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace, places
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.filters import IndexRows, fields_held, values_of
+from context_engine.adapters.sources.local.queries import IndexRows, fields_held, values_of
 from context_engine.adapters.sources.stores.pushdown import Pushdown, relaxed
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import And, Chunk, Condition, Filter, FilterOp, Not, Or

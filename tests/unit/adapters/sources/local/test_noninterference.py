@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local import (
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores import adapter_rows
-from context_engine.adapters.sources.stores.places import places
+from context_engine.adapters.sources.stores.chunk_rows import places
 from context_engine.core.models import AccessScope
 from context_engine.testing import AccessContract, FakeEmbedder, FixedClock
 

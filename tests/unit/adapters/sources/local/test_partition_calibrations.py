@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local import LocalBase, calibrations
 from context_engine.adapters.sources.local.calibrations import StoredCalibration, read_all
 from context_engine.adapters.sources.local.partitions import forget_derived
 from context_engine.adapters.sources.local.writer import BaseWriter
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
     AccessScope,

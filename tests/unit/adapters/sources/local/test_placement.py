@@ -10,7 +10,7 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.stores.places import SourcePlace, claimed_by, places
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, claimed_by, places
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -10,7 +10,7 @@ import pytest
 
 from context_engine import Engine, Registry, SearchRequest, recompute
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.engine import stage_two_bytes
 from context_engine.core.models import (

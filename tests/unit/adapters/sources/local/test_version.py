@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.stores.places import SourcePlace
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.core.models import AccessScope, Chunk, Classification, ScopeCalibration
 from context_engine.core.protocols import Versioned
 from context_engine.errors import StoreError

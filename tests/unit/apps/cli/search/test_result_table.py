@@ -13,8 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from context_engine.apps.cli.search.explanation import print_explanation
-from context_engine.apps.cli.search.places import Places
-from context_engine.apps.cli.search.result_table import print_result
+from context_engine.apps.cli.search.result_table import Places, print_result
 from context_engine.apps.web.naming import candidate_names
 from context_engine.core.models import Chunk, Condition, FilterOp, SearchResult, Settings
 from context_engine.errors import SourceTimeout
