@@ -33,7 +33,7 @@ from check_passages import Passage, collection_passages, demo_passages, drawn, p
 from context_engine.answer.reading import normalised, read
 from context_engine.core.models import Chunk
 from context_engine.insight.alike import alike_pairs
-from context_engine.insight.memory_file import memory_file, read_memory, write_memory
+from context_engine.insight.domain_conflicts import memory_file, read_memory, write_memory
 from context_engine.insight.radar import RadarPassage, radar
 
 KINDS = ("number", "date", "currency", "modal", "negation", "bound")

@@ -54,7 +54,7 @@ def engine(name: str) -> tuple[Any, Any, Any]:
         from tests.neo4j_server import Neo4jServer
 
         return Neo4jServer, GraphTestStore, graph_search
-    from context_engine.adapters.sources.opensearch import nearest as index_search
+    from context_engine.adapters.sources.opensearch import search as index_search
     from tests.engines.opensearch.conftest import Store as IndexTestStore
     from tests.opensearch_server import OpenSearchNode
 

@@ -30,7 +30,6 @@ from bench_disjoint import read
 from bench_quality import Vectors, as_chunk, with_headings
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.models import Chunk
 from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter
@@ -39,6 +38,7 @@ from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.own_start import OwnStart, learn_own
 from context_engine.evaluation.metrics import mean
 from context_engine.evaluation.questions import EvalQuestion
+from context_engine.ingest.chunk_metadata import defined_terms, is_glossary
 from context_engine.learning.contrast import lessons_of
 from context_engine.learning.pairs import MOST_PAIRS, own_pairs
 

@@ -20,11 +20,11 @@ from functools import partial
 from pathlib import Path
 
 from context_engine.core.chunking.cut import cut
-from context_engine.core.chunking.definitions import defined_terms
 from context_engine.core.chunking.fields import field_pieces, record_text
 from context_engine.core.chunking.outline import outline, section_title
 from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.ingest.chunk_metadata import defined_terms
 from context_engine.ingest.header import header_fields
 
 COUNTERS: dict[str, Callable[[str], int]] = {

@@ -150,7 +150,7 @@ def test_a_file_of_personas_is_the_whole_list(elsewhere):
 
 
 def test_init_writes_the_personas_that_are_built_in(elsewhere):
-    from context_engine.settings.scaffold import write_scaffold
+    from context_engine.apps.cli.config import write_scaffold
     from context_engine.wiring.setup import load_setup
 
     built_in = load_setup(cwd=elsewhere).config.personas

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 import yaml
 
+from context_engine.apps.cli.config import scaffold_files
 from context_engine.core.models import IngestSettings
 from context_engine.settings import find_config, load_config
 from context_engine.settings.registry import load_registry
-from context_engine.settings.scaffold import scaffold_files
 from context_engine.settings.schemas import schemas, write_schemas
 from context_engine.wiring.setup import load_setup
 

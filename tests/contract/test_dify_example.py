@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.apps.cli.config import write_scaffold
 from context_engine.core.models import Decision, SearchRequest, Status
 from context_engine.settings import find_config
-from context_engine.settings.scaffold import write_scaffold
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.check import check

@@ -19,7 +19,6 @@ from context_engine.audit import check_proof
 from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root, verify_consistency, verify_inclusion
-from context_engine.audit.formats.proof import InclusionProof
 from context_engine.audit.formats.tiles import (
     TileTree,
     append_leaves,
@@ -29,6 +28,7 @@ from context_engine.audit.formats.tiles import (
     tiles_of,
     unpack_entries,
 )
+from context_engine.audit.ledger.prove import InclusionProof
 
 PEER = os.environ.get("TLOG_PEER_PYTHON", "")
 SCRIPT = Path(__file__).with_name("tlog_peer.py")

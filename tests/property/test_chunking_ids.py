@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.chunking.cut import cut
-from context_engine.core.chunking.definitions import defined_terms
 from context_engine.core.chunking.outline import outline
 from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, sanitized_text
+from context_engine.ingest.chunk_metadata import defined_terms
 from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import LoadedDocument
 

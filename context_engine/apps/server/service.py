@@ -1,19 +1,19 @@
-"""The state that all routes share: deployment, callers, worker threads and readiness."""
+"""The state that all routes share: deployment, callers, worker threads, readiness, and the jobs run beside requests."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 
 from context_engine.apps.dify.external import ExternalAnswer
-from context_engine.apps.server.jobs import RunningJobs
 from context_engine.apps.server.late import LateSearches
 from context_engine.apps.server.limits import RateLimits, Rates
 from context_engine.apps.server.metrics import Metrics, WorkerReports
@@ -23,7 +23,8 @@ from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Authenticated, DomainSpec, Settings, SourceSpec
 from context_engine.core.protocols import Authenticator
-from context_engine.errors import ContextEngineError, NotAuthenticated, Overloaded, TokensUnchecked
+from context_engine.errors import ContextEngineError, InvalidRequest, NotAuthenticated, Overloaded, TokensUnchecked
+from context_engine.jobs.owned import OwnedJobs
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring.build import source_opener
 from context_engine.wiring.examine import ExaminedSource, examine_source
@@ -32,6 +33,8 @@ T = TypeVar("T")
 Work = Callable[[Deployment, Authenticated], T]
 ANY_TURN: Final = Turn()
 _THREAD: Final = "context-engine-request"
+logger = logging.getLogger(__name__)
+_MOST: Final = 4  # each takes about as much as one caller
 
 
 class Service:
@@ -196,7 +199,10 @@ def request_id_of(request: Request) -> str:
 
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]
 _EVERY_S: Final = 15.0
+
+
 """Seconds for which an examination is reused, so that frequent readiness checks do not load the sources."""
+
 
 _MOST_S: Final = 5.0
 _WIDTH: Final = 8
@@ -309,3 +315,70 @@ def _problem_of_parts(report: ExaminedSource) -> str:
     parts = () if report.examination is None else report.examination.parts
     problems = (f"{part.name or part.id}: {part.problem}" for part in parts if part.problem)
     return "; ".join(problems) or "a part of it cannot be searched"
+
+
+class RunState(NamedTuple):
+    """What this process does with a job.
+
+    Attributes:
+        problem: why its last run ended early; None: it did not.
+    """
+
+    running: bool = False
+    problem: str | None = None
+
+
+class RunningJobs:
+    """Runs jobs in threads of their own; the end of the process stops each after its document. Thread-safe.
+
+    Args:
+        live: the deployment in force; a run ends with the one that it began with.
+    """
+
+    def __init__(self, live: LiveDeployment) -> None:
+        self._live, self._lock = live, Lock()
+        self._states: dict[str, RunState] = {}
+        self._stopped = False
+
+    def state(self, job_id: str) -> RunState:
+        """Return what this process does with a job."""
+        with self._lock:
+            return self._states.get(job_id, RunState())
+
+    def start(self, job_id: str, caller: Authenticated, question: str | None, *, use_model: bool) -> None:
+        """Run a job in the background; see `OwnedJobs.run`.
+
+        Raises:
+            InvalidRequest: this process runs it already.
+            Overloaded: it runs too many jobs.
+        """
+
+        def work() -> None:
+            with self._live.use() as deployment:
+                jobs = OwnedJobs(deployment, caller)
+                jobs.run(job_id, question, use_model=use_model, stopped=lambda: self._stopped)
+
+        with self._lock:
+            if self._states.get(job_id, RunState()).running:
+                raise InvalidRequest(f"the job {job_id} is running already: wait until it ends")
+            if sum(state.running for state in self._states.values()) >= _MOST:
+                raise Overloaded(f"{_MOST} jobs are running in this process: start this one when another has ended")
+            self._states[job_id] = RunState(running=True)
+        EXECUTOR.submit(lambda: self._ended(job_id, work), "context-engine-job")
+
+    def close(self) -> None:
+        """Let each run end after the document that it reads; may be called twice."""
+        self._stopped = True
+
+    def _ended(self, job_id: str, work: Callable[[], None]) -> None:
+        """Do the work and note how it ended."""
+        problem = None
+        try:
+            work()
+        except ContextEngineError as error:
+            problem = str(error)
+        except Exception as error:
+            logger.exception("the run of a job failed")
+            problem = f"the run failed ({type(error).__name__}): the log of the service says more"
+        with self._lock:
+            self._states[job_id] = RunState(problem=problem)

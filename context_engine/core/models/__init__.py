@@ -36,7 +36,7 @@ from context_engine.core.models.chunk import (
     utc_text,
 )
 from context_engine.core.models.chunk_dict import CHUNK_KEYS, advice_on_dicts, chunk_from_dict, to_date, to_moment
-from context_engine.core.models.context import AnswerRecord, Citation, Context, ContextBlock, OmittedPassage
+from context_engine.core.models.context import AnswerRecord, Citation, Context, ContextBlock, Event, OmittedPassage
 from context_engine.core.models.deployment_settings import (
     MASK_CONTEXTS,
     PERSONAL_DATA_KINDS,
@@ -71,7 +71,6 @@ from context_engine.core.models.enums import (
     TrustClass,
     default_trust,
 )
-from context_engine.core.models.event import Event
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.graph import (
     MOST_HOPS,

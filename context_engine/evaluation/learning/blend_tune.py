@@ -1,14 +1,19 @@
-"""Learn a domain's blend from judged questions, and measure it on questions it was not learnt from."""
+"""Learn a domain's blend from judged questions, measure it on others, and write it into the domain's manifest."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, cast
+
+import yaml
 
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
-from context_engine.errors import InvalidRequest
+from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import charts
 from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, shown, signed
@@ -28,7 +33,13 @@ if TYPE_CHECKING:
 
 
 FEWEST_TAUGHT: Final = 50
+_SETTINGS: Final = re.compile(r"^settings:[ \t]*(#.*)?\n", re.MULTILINE)
+_BLEND: Final = re.compile(r"^([ \t]+)learnt_blend:.*\n((\1[ \t]+.*|[ \t]*)\n)*", re.MULTILINE)
+_INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
+
+
 """Fewest questions to learn from, for a dozen weights."""
+
 
 _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
 
@@ -238,7 +249,6 @@ _HELD_OUT = (
     "Each part of the questions is held out once and ranked by the blend learnt on the others. Questions that share "
     "an answer are in one part."
 )
-
 _TERMS = (
     "A candidate's score is the sum of weight x (value - mean) / deviation over the terms; its relevance falls with "
     "the distance to the best of them."
@@ -298,3 +308,50 @@ def _drawn(trial: BlendTrial) -> Figure:
         for name, term in sorted(trial.blend.terms.items(), key=lambda item: -abs(item[1].weight))
     ]
     return Figure(svg=charts.bars(bars, "Weights of the terms"), caption=charts.key(["for a candidate", "against it"]))
+
+
+def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
+    """Return the text of a domain's manifest and its parsed content.
+
+    Raises:
+        ConfigError: the file cannot be read, or is the manifest of another domain.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+        content = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
+    if not isinstance(content, dict) or content.get("domain") != domain:
+        raise ConfigError(f"is not the manifest of {domain}: a blend belongs to one domain", file=str(path))
+    return text, content
+
+
+def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
+    """Return the text of a domain's manifest with the blend as its setting `learnt_blend`; an old blend is replaced.
+
+    Raises:
+        ConfigError: see `check_manifest`; or the settings are not written one per line.
+    """
+    text, content = check_manifest(path, domain)
+    value = blend.model_dump(mode="json", exclude_none=True)
+    written = _inserted(text if text.endswith("\n") else f"{text}\n", value)
+    if yaml.safe_load(written) != {**content, "settings": {**(content.get("settings") or {}), "learnt_blend": value}}:
+        raise ConfigError(
+            "learnt_blend cannot be added to it: write 'settings:' on a separate line, each setting on a line below",
+            file=str(path),
+        )
+    return written
+
+
+def _inserted(text: str, value: dict[str, Any]) -> str:
+    block = yaml.safe_dump({"learnt_blend": value}, sort_keys=False, allow_unicode=True, width=120)
+    settings = _SETTINGS.search(text)
+    if settings is None:
+        return f"{text}settings:\n{indent(block, '  ')}"
+    head, rest = text[: settings.end()], text[settings.end() :]
+    known = _INDENT.match(rest)
+    block = indent(block, known[1] if known else "  ")
+    before = _BLEND.search(rest)
+    if before is None:
+        return head + block + rest
+    return head + rest[: before.start()] + block + rest[before.end() :]

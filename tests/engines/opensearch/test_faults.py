@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.opensearch import nearest, state
+from context_engine.adapters.sources.opensearch import search, state
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -285,7 +285,7 @@ def test_the_graph_is_searched_within_the_filter_and_watched(
         text="approval limit", domain="NPA", top_k=10, timeout_s=20.0, filters=Condition("desk", FilterOp.LT, 3)
     )
     exact = vector_store.source().search(query).chunks
-    monkeypatch.setattr(nearest, "APPROXIMATE_FROM", 1)
+    monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
     source = vector_store.source()
     assert source.search(query).chunks == exact and len(exact) == 3
     assert source.store.watched_recall() == 1.0
@@ -295,7 +295,7 @@ def test_a_low_recall_of_the_graph_is_said_and_the_graph_left(
     vector_store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(vector_store, "a")
-    monkeypatch.setattr(nearest, "APPROXIMATE_FROM", 1)
+    monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
     source = vector_store.source()
     source.store.watch.add(1, 0.5)
     answer = source.search(QUESTION)

@@ -16,8 +16,8 @@ from context_engine.audit import check_proof
 from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note, sign_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root
-from context_engine.audit.formats.proof import ConsistencyProof, InclusionProof
 from context_engine.audit.formats.tiles import TileTree, append_leaves
+from context_engine.audit.ledger.prove import ConsistencyProof, InclusionProof
 
 KEY = SigningKey("audit.bank.example/log", bytes(range(32)))
 OTHER = SigningKey(KEY.name, bytes(32))

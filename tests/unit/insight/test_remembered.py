@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk
 from context_engine.insight import remembered as memories
-from context_engine.insight.memory_file import memory_file, read_memory, write_memory
+from context_engine.insight.domain_conflicts import memory_file, read_memory, write_memory
 from context_engine.insight.radar import RadarPassage, radar
 from context_engine.insight.remembered import NOTHING, remembered
 
@@ -71,7 +71,7 @@ def test_a_missing_file_and_one_of_another_reader_hold_nothing(tmp_path: Path, m
     file = memory_file(tmp_path, "N/PA")
     assert read_memory(file) == (NOTHING, "")
     write_memory(file, remembered([passage.chunk for passage in passages({"a": SENTENCES[0].format(3)})]))
-    monkeypatch.setattr("context_engine.insight.memory_file._reader", lambda: "another")
+    monkeypatch.setattr("context_engine.insight.domain_conflicts._reader", lambda: "another")
     assert read_memory(file) == (NOTHING, "")
 
 

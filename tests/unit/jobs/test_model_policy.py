@@ -13,7 +13,7 @@ from context_engine.answer.cost import PriceTable
 from context_engine.answer.gathering import RunLimits
 from context_engine.answer.writing import Writer
 from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason, Price
-from context_engine.jobs.model_policy import ModelPolicy, TranslatingPolicy
+from context_engine.jobs.asking import ModelPolicy, TranslatingPolicy
 from context_engine.jobs.rules import RuleBasedPolicy
 from context_engine.jobs.workflow import WorkflowState, run
 from context_engine.testing import FixedClock

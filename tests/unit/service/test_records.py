@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from context_engine.audit.formats.keys import SigningKey, VerifierKey
-from context_engine.audit.formats.proof import parse_proof, verify_proof
+from context_engine.audit.ledger.prove import parse_proof, verify_proof
 from context_engine.core.models import Principal
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound, RecordNotWritten
 from context_engine.service import records

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from context_engine.apps.cli.config import scaffold_files, write_scaffold
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config
-from context_engine.settings.scaffold import scaffold_files, write_scaffold
 from context_engine.wiring.check import check
 from context_engine.wiring.setup import load_setup
 

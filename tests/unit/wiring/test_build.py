@@ -14,6 +14,7 @@ import pytest
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.adapters.sources.adapter import SourceContext
 from context_engine.adapters.sources.local import LocalBase
+from context_engine.apps.cli.config import write_scaffold
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.engine import recompute, stage_two_bytes
 from context_engine.core.models import (
@@ -32,7 +33,6 @@ from context_engine.core.models import (
 from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest, MissingVariable, UnknownDomain
 from context_engine.ingest.run import ingest
 from context_engine.settings import SettingsResolver, find_config
-from context_engine.settings.scaffold import write_scaffold
 from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.check import check

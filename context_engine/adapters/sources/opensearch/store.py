@@ -1,12 +1,17 @@
-"""A store in an OpenSearch server: its sources are searched together."""
+"""A store in an OpenSearch server: its sources are searched together; copies of it, for trials, are other indices."""
 
 from __future__ import annotations
 
+import json
+import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from context_engine.adapters.sources.opensearch import copies, copy_sink
+from context_engine.adapters.sources.opensearch import copy_sink
 from context_engine.adapters.sources.opensearch.class_texts import IndexTexts, held_vectors, is_placed
 from context_engine.adapters.sources.opensearch.conditions import (
     CHUNK_FIELDS,
@@ -21,9 +26,17 @@ from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.graph import IndexGraph, IndexWords
 from context_engine.adapters.sources.opensearch.search import IndexedRows, IndexSearch, scoped
 from context_engine.adapters.sources.opensearch.server import INGEST, Calls, OpenSearchServer
-from context_engine.adapters.sources.opensearch.state import WORDS_VERSION, StateDocument, change_learnt
+from context_engine.adapters.sources.opensearch.state import (
+    WORDS_VERSION,
+    IndexClass,
+    LearntDocument,
+    StateDocument,
+    change_learnt,
+    make_index,
+    rows_of,
+)
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
-from context_engine.adapters.sources.stores.copies import CopiedStore
+from context_engine.adapters.sources.stores.copies import CopiedStore, StoreName
 from context_engine.adapters.sources.stores.learnt import LearningStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.scope import Scope
@@ -43,6 +56,7 @@ from context_engine.errors import SourceBusy, SourceError, SourceNotFound, Sourc
 
 if TYPE_CHECKING:
     pass
+
 
 _TRIES: Final = 3
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}
@@ -89,7 +103,7 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
             version = str(view.calls.ask("GET", "")["version"]["number"])
             query = both(view.state.visible, _OF_DOCUMENTS, _of(source_id))
             (result,) = view.search([{"size": 0, "track_total_hits": True, "query": query}])
-            left = copies.copies_of(view.calls, self._own) if access is None else []
+            left = copies_of(view.calls, self._own) if access is None else []
             return self._examination(
                 source_id,
                 view.keys,
@@ -124,10 +138,10 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
             calls.ask("POST", f"{index}/_forcemerge?max_num_segments=1")
 
     def _copy_as(self, name: str) -> None:
-        copies.copy_store(self._server.writing(), self._shaped, name)
+        copy_store(self._server.writing(), self._shaped, name)
 
     def _remove_copy(self, name: str) -> None:
-        copies.remove_store(self._server.writing(), name)
+        remove_store(self._server.writing(), name)
 
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
@@ -209,3 +223,55 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
 
 def _of(source_id: str) -> Mapping[str, Any]:
     return {"term": {"source": source_id}}
+
+
+def copy_store(calls: Calls, store: ShapedStore, target: str) -> None:
+    """Copy the visible rows of a store, and what it has learnt, to indices with another prefix.
+
+    Raises:
+        SourceNotFound: nothing was ever ingested.
+        SourceError: the server failed, or documents changed meanwhile; nothing is left of the copy.
+    """
+    view = StoreView.read(calls, store.prefix)
+    try:
+        classes = tuple(_copied(calls, view, store, each, target) for each in view.classes)
+        if StateDocument(calls, store.prefix).read().generation != view.state.generation:
+            raise SourceBusy("its documents changed meanwhile: try again", retryable=True)
+        document = StateDocument(calls, target)
+        document.read_or_make()
+        document.write(replace(view.state, classes=classes, writer="", until=0.0))
+        learnt = LearntDocument(calls, target, {})
+        learnt.adopt(view.learnt)
+        learnt.write()
+    except SourceError:
+        remove_store(calls, target)
+        raise
+
+
+def remove_store(calls: Calls, prefix: str) -> None:
+    """Remove every index of a store."""
+    for name in sorted(calls.ask("GET", f"{prefix}-*/_alias")):
+        calls.ask("DELETE", name)
+
+
+def copies_of(calls: Calls, store: StoreName) -> list[str]:
+    """Return the prefixes of the copies of a store."""
+    names = [name.removesuffix("-state") for name in calls.ask("GET", f"{store.begin_of_copies}*-state/_alias")]
+    return sorted(filter(re.compile(store.copies).match, names))
+
+
+def _copied(calls: Calls, view: StoreView, store: ShapedStore, access_class: IndexClass, target: str) -> IndexClass:
+    """Copy the rows of an access class to a new index."""
+    index = f"{target}-{access_class.key}-{secrets.token_hex(4)}"
+    make_index(calls, index, store.shape, view.state.dimension)
+    rows = calls.snapshot([access_class.index_name], view.state.visible, ["*"])
+    while some := list(islice(rows, store.at_once)):
+        calls.bulk([_line(index, row) for row in some])
+    calls.ask("POST", f"{index}/_refresh")
+    return access_class._replace(index_name=index)
+
+
+def _line(index: str, row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a row as the server reads it; that it ends with the next commit of its store does not count."""
+    fields = {name: value for name, value in row.items() if name not in ("_id", "_index", "died")}
+    return json.dumps({"index": {"_index": rows_of(index), "_id": row["_id"]}}), json.dumps(fields)

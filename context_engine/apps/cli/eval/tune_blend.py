@@ -87,7 +87,7 @@ def check_target(path: Path | None, domain: str) -> None:
     Raises:
         ConfigError: the file is not the manifest of the domain.
     """
-    from context_engine.evaluation.learning.blend_file import check_manifest
+    from context_engine.evaluation.learning.blend_tune import check_manifest
 
     if path is not None:
         check_manifest(path, domain)
@@ -97,8 +97,7 @@ def _finish(
     trial: BlendTrial, options: dict[str, Any], *, demo: bool, adapter_json: dict[str, Any] | None = None
 ) -> None:
     """Write the reports, the JSON and the manifest; exit with code 1 if refused, 3 if a source failed."""
-    from context_engine.evaluation.learning.blend_file import manifest_with_blend
-    from context_engine.evaluation.learning.blend_tune import blend_report
+    from context_engine.evaluation.learning.blend_tune import blend_report, manifest_with_blend
 
     write_reports(blend_report(trial, title=options["title"] or f"A blend learnt for {trial.domain}"), options)
     if options["as_json"]:

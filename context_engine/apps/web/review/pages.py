@@ -1,12 +1,20 @@
-"""The addresses of the review pages."""
+"""The addresses of the review pages, and two of them.
+
+`documents`: who saw a document, when, and in which versions. `integrity`: what is known about the integrity of the log
+without reading all of it.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Request, Response
+from sqlalchemy import func, select
 
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.addresses import document_address, search_address
@@ -14,26 +22,38 @@ from context_engine.apps.web.charts import funnel_bars
 from context_engine.apps.web.rendering import Page, html_response, respond
 from context_engine.apps.web.review.case import ReviewCase, case_of, standing_of
 from context_engine.apps.web.review.checks import CheckFinding, drift_now, replay_now, why_now
-from context_engine.apps.web.review.documents import document_of
-from context_engine.apps.web.review.integrity import integrity_of
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
 from context_engine.apps.web.review.state import Reviewed, Reviews
 from context_engine.apps.web.review.subscriptions import listed_subscriptions
 from context_engine.apps.web.site_state import site_of
+from context_engine.audit.formats.checkpoint import parse_note
+from context_engine.audit.formats.strict import FormatError
+from context_engine.audit.ledger.look_up import Criteria, MentionCriteria
+from context_engine.audit.ledger.newest import WantedRecords, entries_of, mentions_in, newest_rows, uses_newest_first
+from context_engine.audit.ledger.schema import erasure
+from context_engine.audit.record.entry import read_entry
+from context_engine.audit.review.impact import FATES, AffectedAnswer, affected
 from context_engine.audit.review.overview import EXCEPTIONS
 from context_engine.core.models import Authenticated
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
 from context_engine.service.deployment import Deployment
-from context_engine.service.records import OwnedRecord, find_owned, proof_of_record
+from context_engine.service.records import OwnedRecord, find_owned, own_pseudonyms, proof_of_record
+from context_engine.wiring.audit_report import audit_notices
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.read import StoredCheckpoint
+    from context_engine.wiring.setup import Setup
+
 
 router = APIRouter(prefix="/review", include_in_schema=False)
 Check = Callable[[Deployment, Authenticated, OwnedRecord, Reviewed], CheckFinding]
 _ACTIVE: Final = {"active": "review"}
 _NOT_RECORDED: Final = "Searches are not recorded here: the operator can set audit_mode."
 _NOTHING_YET: Final = "Nothing is recorded yet: the first search with recording switched on creates the ledger."
+_MOST_SHOWN: Final = 100
+_MOST: Final = 50
+_KINDS: Final = ("key", "pruning", "loss", "erasure")
 
 
 @router.get("")
@@ -193,3 +213,151 @@ def case_values(case: ReviewCase, record: OwnedRecord) -> dict[str, Any]:
 
 def _reviews(request: Request) -> Reviews:
     return site_of(request).reviews
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenDocument:
+    """The use of a document.
+
+    Attributes:
+        version: the only one looked at; "": every version.
+        answers: the newest first.
+        versions: number of answers that showed each version.
+        fates: number of answers by what became of the document.
+        people: number of different callers to whom it was shown; those without a name count as one.
+        total: number of answers, of which `answers` are the newest.
+    """
+
+    domain: str
+    source: str
+    document: str
+    version: str
+    answers: tuple[AffectedAnswer, ...]
+    versions: dict[str, int]
+    fates: dict[str, int]
+    people: int
+    total: int
+
+
+def document_of(
+    ledger: Ledger, domain: str, source: str, document: str, version: str, *, reader: str | None
+) -> SeenDocument:
+    """Return how a document was used.
+
+    Args:
+        domain: of the answers.
+        reader: the name of a caller who sees their own records alone; None: an operator.
+
+    Raises:
+        AuditError: the ledger cannot be read.
+    """
+    ledger.integrate()
+    chunks = MentionCriteria(document_id=document, document_version=version or None, source_id=source)
+    callers = None if reader is None else tuple(own_pseudonyms(ledger, reader))
+    wanted = WantedRecords(criteria=Criteria(domain=domain), callers=callers)
+    fates: dict[int, str] = {}
+    versions: dict[str, set[int]] = {}
+    people: set[str | None] = set()
+    for use in uses_newest_first(ledger, chunks, wanted):
+        fates[use.record] = min(fates.get(use.record, use.fate), use.fate, key=_visible)
+        if use.fate == "returned":
+            versions.setdefault(use.version or "", set()).add(use.record)
+            people.add(use.caller)
+    newest = set(islice(fates, _MOST_SHOWN))
+    answers = sorted(affected(ledger, mentions_in(ledger, chunks, newest)), key=lambda answer: -answer.record.index)
+    return SeenDocument(
+        domain=domain,
+        source=source,
+        document=document,
+        version=version,
+        answers=tuple(answers),
+        versions={name: len(shown) for name, shown in sorted(versions.items())},
+        fates=dict(Counter(fates.values())),
+        people=len(people),
+        total=len(fates),
+    )
+
+
+def _visible(fate: str) -> int:
+    return FATES.index(fate) if fate in FATES else len(FATES)
+
+
+class ShownCheckpoint(NamedTuple):
+    """A checkpoint: size, time in seconds since 1970, names of its signatures."""
+
+    size: int
+    written: float
+    signers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """The state of the log.
+
+    Attributes:
+        checkpoints: the newest, newest first.
+        uncovered: number of records that no checkpoint covers yet.
+        key: name and id of the current key; None: nothing is signed.
+        keys, prunings, losses, erasures: the entries of the log about itself, newest first.
+        erased: number of addenda that were erased.
+        notices: sentences about unwise settings.
+    """
+
+    origin: str
+    size: int
+    pending: int
+    minimum_index: int
+    checkpoints: tuple[ShownCheckpoint, ...]
+    uncovered: int
+    key: str | None
+    keys: tuple[dict[str, Any], ...]
+    prunings: tuple[dict[str, Any], ...]
+    losses: tuple[dict[str, Any], ...]
+    erasures: tuple[dict[str, Any], ...]
+    erased: int
+    notices: tuple[str, ...]
+
+
+def integrity_of(ledger: Ledger, setup: Setup) -> Integrity:
+    """Return what is known about the log.
+
+    Raises:
+        AuditError: the ledger cannot be read.
+    """
+    ledger.integrate()
+    checkpoints = tuple(_shown(each) for each in reversed(ledger.checkpoints(newest=_MOST)))
+    size, keyring, about = ledger.size, ledger.keyring, _about_the_log(ledger)
+    with ledger.database.connect() as connection:
+        erased = int(connection.scalar(select(func.count()).select_from(erasure)) or 0)
+    return Integrity(
+        origin=ledger.origin,
+        size=size,
+        pending=ledger.pending_count(),
+        minimum_index=ledger.minimum_index,
+        checkpoints=checkpoints,
+        uncovered=size - (checkpoints[0].size if checkpoints else 0),
+        key=None if keyring is None else f"{keyring.current.name} {keyring.key_id}",
+        keys=about["key"],
+        prunings=about["pruning"],
+        losses=about["loss"],
+        erasures=about["erasure"],
+        erased=erased,
+        notices=tuple(notice.message for notice in audit_notices(setup)),
+    )
+
+
+def _shown(checkpoint: StoredCheckpoint) -> ShownCheckpoint:
+    try:
+        signers = tuple(dict.fromkeys(sign.name for sign in parse_note(checkpoint.note).signatures))
+    except FormatError:  # `audit verify` reports it
+        signers = ()
+    return ShownCheckpoint(checkpoint.size, checkpoint.written, signers)
+
+
+def _about_the_log(ledger: Ledger) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return the newest entries of the log about itself, by kind."""
+    rows = newest_rows(ledger, WantedRecords(criteria=Criteria(), kinds=_KINDS), _MOST)
+    with ledger.database.connect() as connection:
+        stored = entries_of(connection, [row.index for row in rows])
+    read = [read_entry(stored[row.index]) for row in rows if row.index in stored]
+    return {kind: tuple(entry for entry in read if entry["kind"] == kind) for kind in _KINDS}

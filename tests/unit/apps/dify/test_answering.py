@@ -14,8 +14,7 @@ from context_engine.answer.answering import Answerer, Stated, last_of
 from context_engine.answer.conflicts import Conflict, ConflictDifference, Side
 from context_engine.answer.values import AnswerRefusal, Quote, Sentence, Verdict
 from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.answer_output import answer_output, stated_text
-from context_engine.apps.dify.answering import AnswerCall, output_of
+from context_engine.apps.dify.answering import AnswerCall, answer_output, output_of, stated_text
 from context_engine.apps.dify.form import SearchForm, read_search_form
 from context_engine.apps.dify.model_prompt import ModelTokens, PluginModel, Prompt, Rewriting, model_text
 from context_engine.audit.record.entry import read_entry

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.drive import browse, download
 from context_engine.apps.dify.plugin_settings import PluginAudit
-from context_engine.apps.dify.tools import Tools
+from context_engine.apps.dify.tools import Tools, browse, download
 from context_engine.core.models import Caller, Principal
 from context_engine.errors import ConfigError, InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment

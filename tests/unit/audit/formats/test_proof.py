@@ -9,7 +9,9 @@ import pytest
 from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint, parse_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root
-from context_engine.audit.formats.proof import (
+from context_engine.audit.formats.strict import FormatError, to_base64
+from context_engine.audit.formats.tiles import TileTree, append_leaves
+from context_engine.audit.ledger.prove import (
     ConsistencyProof,
     InclusionProof,
     parse_consistency,
@@ -17,8 +19,6 @@ from context_engine.audit.formats.proof import (
     verify_growth,
     verify_proof,
 )
-from context_engine.audit.formats.strict import FormatError, to_base64
-from context_engine.audit.formats.tiles import TileTree, append_leaves
 
 KEY = SigningKey("audit.bank.example/log", bytes(range(32)))
 WITNESS = SigningKey("witness.example/w1", bytes(32))

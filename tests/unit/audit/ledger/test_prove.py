@@ -9,9 +9,15 @@ from sqlalchemy import update
 
 from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint
 from context_engine.audit.formats.keys import Keyring, SigningKey
-from context_engine.audit.formats.proof import parse_consistency, parse_proof, verify_growth, verify_proof
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.prove import prove_growth, prove_record
+from context_engine.audit.ledger.prove import (
+    parse_consistency,
+    parse_proof,
+    prove_growth,
+    prove_record,
+    verify_growth,
+    verify_proof,
+)
 from context_engine.audit.ledger.schema import log, meta, tile
 from context_engine.audit.values import Draft
 from context_engine.errors import AuditError, LedgerCorrupt, RecordNotFound

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.core.chunking.definitions import defined_terms, is_glossary
+from context_engine.ingest.chunk_metadata import defined_terms, is_glossary
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from contextvars import ContextVar
 
 import pytest
 
-from context_engine.core.concurrency import awaiting
-from context_engine.core.concurrency.awaiting import EventLoop, awaited, close
+from context_engine.core.concurrency import event_loop
+from context_engine.core.concurrency.awaiting import awaited, close
 from context_engine.core.concurrency.calls import Bulkhead, DeadlineExceeded, call_within, countdown
+from context_engine.core.concurrency.event_loop import EventLoop
 
 LABEL: ContextVar[str] = ContextVar("label", default="none")
 
@@ -104,7 +105,7 @@ def test_a_bulkhead_is_free_again_after_an_overdue_async_call():
 
 
 def test_a_loop_that_a_function_blocks_is_left_behind(monkeypatch):
-    monkeypatch.setattr(awaiting, "_RESPONSE_S", 0.01)
+    monkeypatch.setattr(event_loop, "_RESPONSE_S", 0.01)
     loop, released = EventLoop(), threading.Event()
 
     async def blocking():

@@ -9,7 +9,7 @@ import yaml
 
 from context_engine.core.models import BlendTerm, DomainSettings, LearntBlend
 from context_engine.errors import ConfigError
-from context_engine.evaluation.learning.blend_file import manifest_with_blend
+from context_engine.evaluation.learning.blend_tune import manifest_with_blend
 
 BLEND = LearntBlend(
     measured_by="weighted",

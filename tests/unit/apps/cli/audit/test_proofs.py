@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.audit.formats.checkpoint import cosign, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import COSIGNATURE, Keyring, SigningKey, VerifierKey
-from context_engine.audit.formats.proof import parse_consistency, parse_proof
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.prove import parse_consistency, parse_proof
 from context_engine.audit.values import Composed, Draft
 from context_engine.testing.fakes import FixedClock
 
