@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from context_engine.adapters.sources.stores.links import OF_A_DOCUMENT, GraphRow, links
 from context_engine.core.models import Chunk, Key, Link, LinkQuery, Score, ScoreKind, SourceQuery
 from context_engine.core.policy.filters import matches, own_fields
-from context_engine.core.query.citations import belongs_to
+from context_engine.core.query.features import belongs_to
 
 if TYPE_CHECKING:
     from tests.toy_store import ToyStore

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import Decision, Key, RankedChunk, SearchResult, SourceStatus, Status, distinct
-from context_engine.core.query.citations import belongs_to
+from context_engine.core.query.features import belongs_to
 from context_engine.errors import InvalidRequest
 
 MOST_ROUNDS: Final = 20

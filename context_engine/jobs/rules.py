@@ -1,18 +1,22 @@
-"""A policy without a model: the whole question, its parts, what the passages cite, and what is still missing."""
+"""A policy without a model: the whole question, its parts, what the passages cite, and what is still missing.
+
+A recorded workflow is replayed from its record and the records of its searches; no source, model or clock is asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, cast
 
-from context_engine.answer.gathering import is_cited
+from context_engine.answer.gathering import Gathering, SearchRound, is_cited
 from context_engine.answer.wants import read_question
-from context_engine.core.models import RankedChunk, TrustClass
+from context_engine.core.models import RankedChunk, SearchResult, TrustClass
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
-from context_engine.core.query.citations import citations
+from context_engine.core.query.features import citations
 from context_engine.core.query.prepare import clean, sub_questions
 from context_engine.core.text import terms, words
-from context_engine.jobs.workflow import NextSearch, NextStep, Stop, WorkflowState
+from context_engine.jobs.workflow import NextSearch, NextStep, Stop, Why, WorkflowState, with_round
 
 _COVERED: Final = 0.9
 _READ: Final = 2
@@ -98,3 +102,47 @@ def _all_passages(state: WorkflowState) -> list[RankedChunk]:
 def _terms(chunk: RankedChunk) -> frozenset[str]:
     known = chunk.chunk
     return frozenset(terms(" ".join(filter(None, (known.title, *known.heading_path, known.content)))))
+
+
+def replayed(recorded: Gathering, results: Sequence[SearchResult]) -> WorkflowState:
+    """Return the state in which a recorded workflow ended.
+
+    Args:
+        results: of the recorded searches, one for each round, in order.
+    """
+    state = _begun(recorded)
+    for searched, result in zip(recorded.rounds, results, strict=True):
+        state = _again(state, searched, result)
+    return replace(state, step=Stop(recorded.stopped))
+
+
+def changed_decision(recorded: Gathering, results: Sequence[SearchResult]) -> str:
+    """Return which recorded decision the rules would now make otherwise, for people; "" if none, or a model decided.
+
+    Args:
+        results: as for `replayed`.
+    """
+    if recorded.policy != RuleBasedPolicy.name:
+        return ""
+    policy, state = RuleBasedPolicy(), _begun(recorded)
+    for number, (searched, result) in enumerate(zip(recorded.rounds, results, strict=True), start=1):
+        if number > 1 and (step := policy.decide(state)) != _step_of(searched):
+            return f"instead of search {number} the rules would now {_told(step)}"
+        state = _again(state, searched, result)
+    return ""
+
+
+def _begun(recorded: Gathering) -> WorkflowState:
+    return WorkflowState(question=recorded.rounds[0].query, limits=recorded.limits)
+
+
+def _step_of(searched: SearchRound) -> NextSearch:
+    return NextSearch(searched.query, cast(Why, searched.why), searched.cites, searched.hops)
+
+
+def _again(state: WorkflowState, searched: SearchRound, result: SearchResult) -> WorkflowState:
+    return with_round(replace(state, step=_step_of(searched), results=(*state.results, result)))
+
+
+def _told(step: NextStep) -> str:
+    return f"stop ({step.why})" if isinstance(step, Stop) else f"make another one ({step.why})"

@@ -24,7 +24,7 @@ from context_engine.core.models import (
     LinkQuery,
 )
 from context_engine.core.protocols import GraphStore, Sink
-from context_engine.core.query.citations import citations
+from context_engine.core.query.features import citations
 from context_engine.errors import SourceError
 from context_engine.testing.capability_conformance import CLOSED_SOURCE, OPEN_SOURCE, StoreContract
 

@@ -23,7 +23,7 @@ from bench_quality import Vectors, interval, read, with_headings, write
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import DomainSpec, Edge, SourceSpec, SourceType
-from context_engine.core.query.citations import citations, cited_sections
+from context_engine.core.query.features import citations, cited_sections
 
 PLAIN = {"authority_weight": 0.0, "dedup_method": "off", "min_relevance_score": 0.0, "stage2_top_k": 10}
 CITES = [Edge.CITES]

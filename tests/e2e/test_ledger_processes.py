@@ -20,7 +20,7 @@ from context_engine.audit.formats.merkle import leaf_hash, root
 from context_engine.audit.formats.tiles import TileTree, tiles_of
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import addendum, record, tile
-from context_engine.audit.ledger.seals import row_mac
+from context_engine.audit.ledger.signing import row_mac
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 

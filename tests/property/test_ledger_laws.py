@@ -13,7 +13,7 @@ from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash, root, verify_consistency, verify_inclusion
 from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.seals import row_mac
+from context_engine.audit.ledger.signing import row_mac
 from context_engine.audit.values import Composed, Content, Draft
 from context_engine.testing.fakes import FixedClock
 

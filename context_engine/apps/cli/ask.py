@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import joined, note, out, print_json, show, tier_text
+from context_engine.apps.cli.console import note, out, print_json, show
 from context_engine.apps.cli.context import (
     CliContext,
     ConfigLocation,
@@ -24,6 +24,7 @@ from context_engine.apps.cli.job.context import caller_of
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import Places, beside_the_answer
+from context_engine.apps.cli.words import joined, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import document_name, heading, location
 

@@ -14,9 +14,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, print_json, print_line, table, tier_text, write_text
+from context_engine.apps.cli.console import note, print_json, print_line, table, write_text
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.options import with_json
+from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import InvalidRequest

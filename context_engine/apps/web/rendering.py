@@ -17,8 +17,7 @@ from markupsafe import Markup
 from context_engine.apps.server.service import ANY_TURN, Work, service_of
 from context_engine.apps.server.slots import Turn
 from context_engine.apps.web.inert import clean
-from context_engine.apps.web.passage import marked, passage_html
-from context_engine.apps.web.result_words import TIERS
+from context_engine.apps.web.result_words import TIERS, marked, passage_html
 from context_engine.core.models import Authenticated
 from context_engine.core.text import counted
 from context_engine.service.deployment import Deployment

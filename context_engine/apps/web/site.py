@@ -13,14 +13,7 @@ from starlette.types import Scope
 
 from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.problems import Problem, ProblemForm
-from context_engine.apps.web import (
-    admin_page,
-    ask_page,
-    document_page,
-    job_pages,
-    search_page,
-    sign_in,
-)
+from context_engine.apps.web import admin_page, ask_page, document_page, job_pages, sign_in, steps
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
 from context_engine.apps.web.review import conflict_pages
 from context_engine.apps.web.review import pages as review_pages
@@ -46,7 +39,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     _router,
     sign_in.router,
     ask_page.router,
-    search_page.router,
+    steps.router,
     document_page.router,
     job_pages.router,
     conflict_pages.router,

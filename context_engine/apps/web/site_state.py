@@ -10,8 +10,7 @@ from context_engine.adapters.identity.code_flow import CodeFlow
 from context_engine.apps.server.gate import Headers
 from context_engine.apps.server.problems import HttpProblem
 from context_engine.apps.web.admin_figures import BaseFacts
-from context_engine.apps.web.review.conflict_runs import ConflictRuns
-from context_engine.apps.web.review.state import Reviews
+from context_engine.apps.web.review.state import ConflictRuns, Reviews
 from context_engine.apps.web.sessions import Sessions
 
 _CHANGING: Final = ("POST", "PUT", "PATCH", "DELETE")

@@ -15,7 +15,7 @@ from context_engine.audit.formats.keys import Keyring
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.derive import derive_erased, parse_entry
 from context_engine.audit.ledger.schema import pending, record
-from context_engine.audit.ledger.seals import pending_mac
+from context_engine.audit.ledger.signing import pending_mac
 from context_engine.audit.record.candidates import CANDIDATES
 
 _ROWS: Final = (

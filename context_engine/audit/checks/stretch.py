@@ -30,7 +30,7 @@ from context_engine.audit.formats.keys import Keyring
 from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.database import Database, open_database
 from context_engine.audit.ledger.derive import derive_erased, parse_entry
-from context_engine.audit.ledger.seals import row_macs
+from context_engine.audit.ledger.signing import row_macs
 from context_engine.audit.record.candidates import CANDIDATES
 
 _SEARCH: Final = b'"kind":"search"'

@@ -16,7 +16,7 @@ from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.ledger.database import insert_rows, rows_where
 from context_engine.audit.ledger.read import StoredCheckpoint
 from context_engine.audit.ledger.schema import addendum, checkpoint, pending
-from context_engine.audit.ledger.seals import Seals
+from context_engine.audit.ledger.signing import Seals
 from context_engine.audit.values import Addendum, Composed, Content, Draft
 from context_engine.core.engine.search_plan import TimeSortedIds
 from context_engine.core.models import utc_text

@@ -42,8 +42,7 @@ from context_engine.audit.ledger.look_up import (
 )
 from context_engine.audit.ledger.read import StoredCheckpoint, StoredEntry, log_size, read_addenda, read_tile
 from context_engine.audit.ledger.schema import erasure, log, mention, pending, record, tile
-from context_engine.audit.ledger.seals import NO_SEAL, Seal, Seals
-from context_engine.audit.ledger.signing import check_growth, check_name, last_signed, may_sign
+from context_engine.audit.ledger.signing import NO_SEAL, Seal, Seals, check_growth, check_name, last_signed, may_sign
 from context_engine.audit.values import Addendum, Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt

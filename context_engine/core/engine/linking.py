@@ -31,7 +31,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds
 from context_engine.core.policy.trust import effective_authority
-from context_engine.core.query.citations import citations
+from context_engine.core.query.features import citations
 from context_engine.errors import SourceTimeout, source_error_from
 
 _ORIGINS: Final = 8

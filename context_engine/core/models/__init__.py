@@ -28,9 +28,21 @@ from context_engine.core.models.chat import (
 from context_engine.core.models.chunk import (
     NOTHING,
     PLACE_OF_MATCH,
+    TIER_OF,
+    TIERS,
     Chunk,
+    Classification,
+    Confidence,
+    Decision,
+    FetchedAtBasis,
     Key,
+    Outcome,
     Score,
+    ScoreKind,
+    SourceType,
+    Status,
+    TrustClass,
+    default_trust,
     json_value,
     usable_score,
     utc_text,
@@ -56,20 +68,6 @@ from context_engine.core.models.deployment_settings import (
     ServerSettings,
     SettingsGroup,
     TelemetrySettings,
-)
-from context_engine.core.models.enums import (
-    TIER_OF,
-    TIERS,
-    Classification,
-    Confidence,
-    Decision,
-    FetchedAtBasis,
-    Outcome,
-    ScoreKind,
-    SourceType,
-    Status,
-    TrustClass,
-    default_trust,
 )
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
 from context_engine.core.models.graph import (

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from context_engine.core.models.enums import Classification
+from context_engine.core.models.chunk import Classification
 from context_engine.errors import InvalidRequest, nearest
 
 RoleName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]

@@ -9,8 +9,18 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from context_engine.core.models.chunk import NOTHING, Chunk, Score, usable_score
-from context_engine.core.models.enums import TIERS, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
+from context_engine.core.models.chunk import (
+    NOTHING,
+    TIERS,
+    Chunk,
+    Classification,
+    FetchedAtBasis,
+    Score,
+    ScoreKind,
+    SourceType,
+    TrustClass,
+    usable_score,
+)
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, closest, nearest

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.chunk import Chunk, json_value
+from context_engine.core.models.chunk import Chunk, Classification, Confidence, SourceType, TrustClass, json_value
 from context_engine.core.models.chunk_dict import to_date
-from context_engine.core.models.enums import Classification, Confidence, SourceType, TrustClass
 
 
 class Member(NamedTuple):

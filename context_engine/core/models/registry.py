@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from context_engine.core.models.access import AccessRule
-from context_engine.core.models.enums import TIER_OF, Classification, SourceType, TrustClass, default_trust
+from context_engine.core.models.chunk import TIER_OF, Classification, SourceType, TrustClass, default_trust
 from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain, nearest
 

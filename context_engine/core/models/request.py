@@ -8,8 +8,7 @@ from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.access import NOBODY, AccessScope, Principal
-from context_engine.core.models.chunk import Chunk
-from context_engine.core.models.enums import TIERS
+from context_engine.core.models.chunk import TIERS, Chunk
 from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.learnt import ScopeCalibration, TermStatistics, VectorAdapter
 from context_engine.core.models.notice import Notice, NoticeCode, messages

@@ -9,8 +9,7 @@ from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models.access import WithheldChunk
-from context_engine.core.models.chunk import Chunk, Key, utc_text
-from context_engine.core.models.enums import Decision, Outcome, Status
+from context_engine.core.models.chunk import Chunk, Decision, Key, Outcome, Status, utc_text
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.graph import LinkedChunk
 from context_engine.core.models.learnt import ScopeCalibration, ScopeThreshold, TermStatistics

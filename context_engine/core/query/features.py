@@ -1,4 +1,4 @@
-"""Find the language, codes, section references and quoted phrases of a question."""
+"""What a question or a text refers to: language, codes, section references, quotations, clauses, documents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from context_engine.core.models import Chunk, CitedClause
 from context_engine.core.text import STOP_WORDS, terms, tokens
 
 UNKNOWN: Final = "und"
@@ -14,7 +15,6 @@ _HAN: Final = r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # compiled when used
 _KANA: Final = r"[\u3041-\u30ff]"
 _HANGUL: Final = r"[\uac00-\ud7af\u1100-\u11ff]"
 _LATIN_WORD: Final = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]{2,}(?:'[a-z]+)?|\b[aeioy]\b")
-
 _SCRIPTS: Final = {
     "ru": r"[\u0400-\u04ff]+",
     "el": r"[\u0370-\u03ff]+",
@@ -24,7 +24,15 @@ _SCRIPTS: Final = {
     "ta": r"[\u0b80-\u0bff]+",
     "th": r"[\u0e00-\u0e7f]+",
 }
+_ITEMS: Final = re.compile(r"(?:\(\w{1,4}\))+$")
+_CLAUSE: Final = r"(?:sections?|clauses?|paragraphs?|part|§)\s*([A-Z]?\d[\w.]*(?:\(\w{1,4}\))*)"
+_CLAUSE_OF: Final = rf"{_CLAUSE}\s+(?:of|in)\s+(?:the\s+)?$"
+_AFTER: Final = rf"^,?\s+{_CLAUSE}"
+_PART: Final = re.compile(r"\w+")
+
+
 """Scripts, each under the language that most of its texts are in."""
+
 
 _FUNCTION_WORDS: Final = {
     "en": "the of and to in is are what which how who when where does do for with on by must should can a an be",
@@ -37,8 +45,8 @@ _FUNCTION_WORDS: Final = {
     "id": "yang dan di untuk dengan apa bagaimana adalah dari siapa kapan tidak pada ini itu ke dalam",
     "vi": "là và của các cho với những gì như thế nào khi không được trong có một",
 }
-
 _LANGUAGES_OF: Final[dict[str, list[str]]] = {}
+
 
 for _language, _words in _FUNCTION_WORDS.items():
     for _word in _words.split():
@@ -82,7 +90,6 @@ def _latin(text: str) -> str:
 
 
 _IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/][A-Za-z0-9]+)+)(?![\w-])")
-
 _INSTRUMENT: Final = re.compile(
     r"((?:[A-Z][\w&]*\s+){0,3})"
     r"((?:notices?|circulars?|guidelines?|directives?|regulations?|bulletins?|forms?|policy|policies|standards?)"
@@ -90,25 +97,28 @@ _INSTRUMENT: Final = re.compile(
     r"(?!\s?%|\s(?:(?:business|working|calendar)\s)?(?:hours?|minutes?|days?|weeks?|months?|years?|percent|bps)\b)",
     re.IGNORECASE,
 )
+
+
 """A kind and a number: not a length of time or a share ("a notice of 30 days", "a standard 5 % buffer")."""
+
 
 _TIME: Final = re.compile(
     r"(?:pre|post|mid|early|late|non|fy|cy|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
     r"[-/](?:(?:19|20)\d\d(?:[-/]\d{2,4}|s)?|\d\d)",
     re.IGNORECASE,
 )
-
 _KINDS: Final = ("notice", "circular", "guideline", "guidelines", "directive", "regulation", "bulletin", "standard")
-
 _ISSUED: Final = re.compile(
     r"(?<![\w./-])([A-Z]{2,6}(?:/[A-Z]{2,6})?)\s(\d+(?:[-/]\d+)*)((?:\(\w{1,4}\))*)(?![\w/-]|[.,]\d|\s?%"
     r"|\s(?:thousand|million|billion|mn|bn|[mk]|hours?|hrs?|minutes?|days?|weeks?|months?|quarters?|years?|bps?|basis"
     r"|per|percent|business|working|calendar|times|x)\b)"
 )
+
+
 """An issuer's letters and a number, `BCBS 239`: not an amount, a share or a time."""
 
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NO_ISSUER: Final = """
     aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn bzd cad cdf chf clp
     cnh cny cop crc cup cve czk djf dkk dop dzd egp ern etb eur fjd fkp gbp gel ghs gip gmd gnf gtq gyd hkd hnl htg huf
@@ -120,30 +130,27 @@ _NO_ISSUER: Final = """
     fy cy hy ye ytd mtd gmt utc max min not no page pages item items table step level tier option line row figure
     pd lgd ead ltv lcr nsfr var cva rwa npl roe kri kpi aum fx rto rpo sla
 """
-
 _NO_ISSUERS: Final = STOP_WORDS | frozenset(_NO_ISSUER.split())
+
+
 """Currencies (ISO 4217), months, measures and other capitals before a number that is no name."""
 
-_FEWEST_SHOUTED: Final = 5
 
+_FEWEST_SHOUTED: Final = 5
 _SECTION_WORD: Final = (
     r"(?:§+|\b(?:sections?|clauses?|rules?|articles?|paragraphs?|paras?|chapters?|parts?|annex(?:es)?|"
     r"appendix|appendices|schedules?|subsections?)\b\.?)"
 )
-
 _SECTION: Final = re.compile(_SECTION_WORD, re.IGNORECASE)
 _BRACKETS: Final = r"(?:\(\w{1,4}\))"
 _SPACED: Final = r"(?:\s\((?:[A-Za-z]|[IVXivx]{2,5}|\d{1,2})\))"
 _NUMBER: Final = rf"[A-Za-z]?\d+[A-Za-z]?(?:\.\d+[A-Za-z]?)*(?:{_BRACKETS}|{_SPACED})*"
-
 _LISTED: Final = re.compile(
     rf"{_SECTION_WORD}\s*({_NUMBER}(?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|to)\s+){_NUMBER})*)", re.IGNORECASE
 )
-
 _BARE: Final = re.compile(
     rf"(?<![\w.])[A-Za-z]?\d+[A-Za-z]?(?:(?:\.\d+[A-Za-z]?){{2,}}{_BRACKETS}*|(?:\.\d+)*{_BRACKETS}+)"
 )
-
 _QUOTED: Final = re.compile(r'"([^"]{1,300})"')
 
 
@@ -260,3 +267,67 @@ def phrases(text: str) -> tuple[str, ...]:
     """
     inside = (match[1].strip() for match in _QUOTED.finditer(text))
     return tuple(dict.fromkeys(phrase for phrase in inside if len(tokens(phrase)) > 1))
+
+
+def citations(text: str) -> tuple[CitedClause, ...]:
+    """Return the documents that a text names, each with the clause beside its name, then clauses of its own document.
+
+    >>> citations("Rule 4.2 applies. In every other case section 5.1 of ORM-SOP-001 applies.")
+    (CitedClause(document='ORM-SOP-001', clause='5.1'), CitedClause(document='', clause='4.2'))
+    """
+    names = codes(text)
+    others = [_citation(text, name) for name in names]
+    elsewhere = {clause for _, clause in others}
+    own = [
+        CitedClause("", number)
+        for number in references(text)
+        if number not in elsewhere and not any(number in name for name in names)
+    ]
+    return tuple(dict.fromkeys((*others, *own)))
+
+
+def _citation(text: str, name: str) -> CitedClause:
+    document = _ITEMS.sub("", name)
+    return CitedClause(document, name.removeprefix(document) or _clause(text, name))
+
+
+def _clause(text: str, name: str) -> str:
+    before, _, after = text.partition(name)
+    beside = re.search(_CLAUSE_OF, before, re.IGNORECASE) or re.search(_AFTER, after, re.IGNORECASE)
+    return beside[1] if beside else ""
+
+
+def belongs_to(chunk: Chunk, document: str) -> bool:
+    """Return whether a chunk belongs to a document that is cited by its id, or by a name in its title."""
+    if (chunk.document_id or "").casefold() == document.casefold():
+        return True
+    title = f" {' '.join(tokens(chunk.title or ''))} "
+    return any(f" {' '.join(tokens(name))} " in title for name in spellings(document))
+
+
+def cited_sections(sections: Sequence[str | None], clause: str) -> list[int]:
+    """Return the indices of the sections that a clause number means.
+
+    These are the sections with the number; else those below it; else the nearest one above it, which it is an item of.
+    Points, brackets and spaces only separate: `8.3.3.(3)` and `8.3.3 (3)` are one number.
+
+    Args:
+        sections: the numbers of a document's chunks, in order.
+
+    >>> cited_sections(["4", "4.1", "4.2.(1)", "4.2.(2)"], "4.2")
+    [2, 3]
+    >>> cited_sections(["4", "4.1", "4.2.(1)", "4.2.(2)"], "4.1(b)")
+    [1]
+    """
+    wanted = _parts(clause)
+    known = [_parts(section or "") for section in sections]
+    below = [index for index, parts in enumerate(known) if wanted and parts[: len(wanted)] == wanted]
+    exact = [index for index in below if known[index] == wanted]
+    if exact or below:
+        return exact or below
+    above = max((len(parts) for parts in known if parts and wanted[: len(parts)] == parts), default=0)
+    return [index for index, parts in enumerate(known) if above and parts == wanted[:above]]
+
+
+def _parts(number: str) -> tuple[str, ...]:
+    return tuple(_PART.findall(number.casefold()))

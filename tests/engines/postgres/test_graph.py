@@ -37,7 +37,7 @@ from context_engine.core.models import (
     SourceQuery,
 )
 from context_engine.core.protocols import GraphStore
-from context_engine.core.query.citations import citations
+from context_engine.core.query.features import citations
 from context_engine.errors import EmbedderError
 from context_engine.ingest.run import ingest
 from context_engine.testing import FakeEmbedder

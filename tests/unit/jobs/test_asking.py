@@ -26,7 +26,7 @@ from context_engine.core.models import Authenticated, Caller, SearchRequest, Set
 from context_engine.errors import InvalidRequest
 from context_engine.insight.revealed import _asked
 from context_engine.jobs.asking import finder_of, workflow_finder
-from context_engine.jobs.trace import changed_decision, replayed
+from context_engine.jobs.rules import changed_decision, replayed
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.jobs.test_model_policy import Answers

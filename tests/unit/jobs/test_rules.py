@@ -8,8 +8,7 @@ import pytest
 
 from context_engine.answer.gathering import RunLimits, gathered
 from context_engine.core.models import TrustClass
-from context_engine.jobs.rules import RuleBasedPolicy
-from context_engine.jobs.trace import changed_decision
+from context_engine.jobs.rules import RuleBasedPolicy, changed_decision
 from context_engine.jobs.workflow import WorkflowState, gathering_of, run
 from tests.unit.jobs.library import Library
 

@@ -21,7 +21,7 @@ from context_engine.answer.gathering import (
 )
 from context_engine.core.models import Decision, Status
 from context_engine.errors import AllSourcesFailed, ChatModelError, CostLimitReached, InvalidRequest
-from context_engine.jobs.trace import replayed
+from context_engine.jobs.rules import replayed
 from context_engine.jobs.workflow import EDGES, NODES, Kit, NextSearch, NextStep, Stop, WorkflowState, gathering_of, run
 from tests.unit.jobs.library import TEXTS, Library
 

@@ -18,8 +18,7 @@ from context_engine.adapters.sources.local.view import View, chunks_of_rows
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow, links
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import Chunk, Key, Link, LinkQuery, SourceAnswer
-from context_engine.core.query.citations import belongs_to
-from context_engine.core.query.features import spellings
+from context_engine.core.query.features import belongs_to, spellings
 from context_engine.core.text import terms
 
 

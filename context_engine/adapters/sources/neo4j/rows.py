@@ -15,7 +15,7 @@ from context_engine.adapters.sources.stores.sinks import WrittenDocument
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder
-from context_engine.core.query.citations import citations, cited_sections
+from context_engine.core.query.features import citations, cited_sections
 
 _PROJECT: Final = "project_id"
 """The field of metadata that names the project of a document."""

@@ -23,8 +23,7 @@ from context_engine.adapters.sources.opensearch.search import IndexedRows, Index
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
 from context_engine.adapters.sources.stores.question import kept
 from context_engine.core.models import Chunk, Key
-from context_engine.core.query.citations import belongs_to
-from context_engine.core.query.features import spellings
+from context_engine.core.query.features import belongs_to, spellings
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 

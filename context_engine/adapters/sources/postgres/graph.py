@@ -17,8 +17,7 @@ from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
 from context_engine.adapters.sources.stores.question import LookUp, kept
 from context_engine.core.models import Chunk, Key
-from context_engine.core.query.citations import belongs_to
-from context_engine.core.query.features import spellings
+from context_engine.core.query.features import belongs_to, spellings
 from context_engine.core.text import terms
 
 K = TypeVar("K")

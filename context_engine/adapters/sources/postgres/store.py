@@ -11,8 +11,8 @@ from context_engine.adapters.sources.postgres import adapters, calibrations, cop
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, store_name
+from context_engine.adapters.sources.postgres.copies import probe
 from context_engine.adapters.sources.postgres.graph import StoreGraph
-from context_engine.adapters.sources.postgres.probe import probe
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, scoped, where

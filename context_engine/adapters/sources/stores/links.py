@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from context_engine.core.models import Chunk, Edge, Key, Link, LinkOrigin
-from context_engine.core.query.citations import cited_sections
+from context_engine.core.query.features import cited_sections
 
 _MOST_CITED: Final = 16
 """Citations of a chunk that are followed; the rest of a list of references is not."""

@@ -19,13 +19,13 @@ from context_engine.apps.cli.console import (
     print_line,
     print_table,
     publish,
-    sign,
     styled,
     write_text,
     written,
 )
 from context_engine.apps.cli.context import CliContext, ConfigLocation, operator_context, with_location
 from context_engine.apps.cli.options import F, gathered, with_json, with_page
+from context_engine.apps.cli.words import sign
 from context_engine.apps.web.files.access import access_page, decision_words, principal_words
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import (

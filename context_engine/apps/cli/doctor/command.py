@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import print_json, print_line, print_table, sign
+from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
     JobsReport,
@@ -25,6 +25,7 @@ from context_engine.apps.cli.doctor.checks import (
 from context_engine.apps.cli.doctor.external import external_is_good
 from context_engine.apps.cli.options import with_json
 from context_engine.apps.cli.progress import busy
+from context_engine.apps.cli.words import sign
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import Examination, Notice
 from context_engine.core.text import counted

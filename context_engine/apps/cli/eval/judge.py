@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.text import Text
 
-from context_engine.apps.cli.console import note, progress_console, show, tier_text
+from context_engine.apps.cli.console import note, progress_console, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_acting, with_domain, with_location
 from context_engine.apps.cli.eval.options import check_writable
 from context_engine.apps.cli.options import FILE, Day
+from context_engine.apps.cli.words import tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name, heading
 from context_engine.core.models import SearchRequest

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import ms, note, print_line, print_table
+from context_engine.apps.cli.console import note, print_line, print_table
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import (
     collection_options,
@@ -35,6 +35,7 @@ from context_engine.apps.cli.eval.options import (
 )
 from context_engine.apps.cli.options import FILE, PLACE
 from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import ms
 from context_engine.apps.web.inert import clean
 from context_engine.errors import InvalidRequest
 

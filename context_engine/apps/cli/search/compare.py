@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
-from context_engine.apps.cli.console import joined, note, out, print_json, show, table, tier_text
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import note_unwritten, open_context, with_acting
 from context_engine.apps.cli.options import FILE, OLD_FILE
 from context_engine.apps.cli.progress import busy
 from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
+from context_engine.apps.cli.words import joined, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import candidate_names
 from context_engine.core.models import Key, SearchResult

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import ms, show, table, tier_text
+from context_engine.apps.cli.console import show, table
+from context_engine.apps.cli.words import ms, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import candidate_names, chunk_name
 from context_engine.core.engine import blend_terms, reranker_id

@@ -19,7 +19,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import confidence_text, joined, marks, ms, note, show, tier_text
+from context_engine.apps.cli.console import note, show
+from context_engine.apps.cli.words import confidence_text, joined, marks, ms, tier_text
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import also_in, chunk_name, document_name, heading, location, snippet
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status

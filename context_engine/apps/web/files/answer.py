@@ -11,7 +11,6 @@ from typing import Final
 
 from context_engine.apps.web.inert import clean, html_table, html_text
 from context_engine.apps.web.naming import document_name, heading
-from context_engine.apps.web.passage import passage_html
 from context_engine.apps.web.result_words import (
     BARS,
     DECISIONS,
@@ -19,6 +18,7 @@ from context_engine.apps.web.result_words import (
     UNVERIFIED,
     cautions,
     passage_facts,
+    passage_html,
     source_name,
 )
 from context_engine.core.models import Confidence, Outcome, RankedChunk, SearchResult, SourceStatus, TrustClass

@@ -27,7 +27,7 @@ from context_engine.errors import (
     StoreError,
     UnknownDomain,
 )
-from context_engine.jobs.trace import changed_decision
+from context_engine.jobs.rules import changed_decision
 from context_engine.wiring.in_force import changed_scorer, counter_of_name, settings_in_force
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.service import service_of
 from context_engine.apps.web.rendering import Page, html_response, respond
-from context_engine.apps.web.review.conflict_runs import ConflictRuns
 from context_engine.apps.web.review.conflict_view import (
     CONFLICTS,
     KINDS,
@@ -21,6 +20,7 @@ from context_engine.apps.web.review.conflict_view import (
     kind_counts,
     shown_findings,
 )
+from context_engine.apps.web.review.state import ConflictRuns
 from context_engine.apps.web.site_state import site_of
 from context_engine.core.models import Authenticated
 from context_engine.errors import AuditError, AuditOff, InvalidRequest, NotPermitted

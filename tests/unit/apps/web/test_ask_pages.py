@@ -15,7 +15,7 @@ from context_engine.answer.asking import answered
 from context_engine.answer.contract import AnswerRequest
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.apps.web import ask_page, search_page
+from context_engine.apps.web import ask_page, steps
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Authenticated, Principal
@@ -132,7 +132,7 @@ def test_what_is_left_of_an_erased_search_is_shown_without_texts(client, monkeyp
     def erased(*_: object) -> None:
         raise AuditError("the question was erased")
 
-    monkeypatch.setattr(search_page, "own_result", erased)
+    monkeypatch.setattr(steps, "own_result", erased)
     answer = get(client, path)
 
     assert answer.status_code == 200

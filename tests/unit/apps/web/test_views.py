@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from context_engine.answer.values import Quote
 from context_engine.apps.web.addresses import document_address, own_address, with_query
 from context_engine.apps.web.charts import funnel_bars
-from context_engine.apps.web.passage import passage_html
+from context_engine.apps.web.result_words import passage_html
 from context_engine.apps.web.search_view import _last_line
 from context_engine.service.contract.explanation import ExplainedStage
 

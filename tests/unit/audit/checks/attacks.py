@@ -14,7 +14,7 @@ from context_engine.audit.formats.checkpoint import Checkpoint
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.strict import to_base64
 from context_engine.audit.ledger.derive import ChunkIdentity, identity_hash
-from context_engine.audit.ledger.seals import pending_mac, row_mac
+from context_engine.audit.ledger.signing import pending_mac, row_mac
 from tests.unit.audit.checks.logs import KEY, ORIGIN, STOLEN_NAME, Hand, key_change, open_log, search
 
 __all__ = ["ATTACKS", "Attack", "Case", "Seen"]

@@ -11,7 +11,7 @@ from context_engine.audit.checks.findings import Finding
 from context_engine.audit.checks.verify import verify
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.derive import ChunkIdentity
-from context_engine.audit.ledger.seals import row_mac
+from context_engine.audit.ledger.signing import row_mac
 from tests.unit.audit.checks.logs import KEY, Hand, make_log, open_log
 
 ROW = "INSERT INTO record (idx, record_id, kind, time) VALUES (?, ?, 'search', '')"

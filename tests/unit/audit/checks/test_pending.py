@@ -10,7 +10,7 @@ from context_engine.audit.checks.keys import Trust
 from context_engine.audit.checks.pending import LateRecords, check_pending, read_later
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.ledger.seals import pending_mac
+from context_engine.audit.ledger.signing import pending_mac
 from tests.unit.audit.checks.logs import KEY, STOLEN_NAME, Hand, make_log, open_log, search
 
 TRUST = Trust(verifiers=(KEY.verifier,), keyed_from=0, named=frozenset((KEY.verifier.text,)), findings=())

@@ -18,7 +18,7 @@ from context_engine.audit.checks.rows import (
     stray_rows,
 )
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.ledger.seals import row_mac, row_macs
+from context_engine.audit.ledger.signing import row_mac, row_macs
 from tests.unit.audit.checks.logs import KEY, STOLEN_NAME, Hand, make_log, open_log
 
 MACS = {KEY.key_id: row_macs(KEY.derived("mac"))}

@@ -14,7 +14,7 @@ from context_engine.audit.checks.rows import Block
 from context_engine.audit.checks.tree import Growth, Tree, peaks, read_upper
 from context_engine.audit.formats.merkle import EMPTY_ROOT, fold
 from context_engine.audit.formats.tiles import append_leaves
-from context_engine.audit.ledger.seals import row_mac, row_macs
+from context_engine.audit.ledger.signing import row_mac, row_macs
 from tests.unit.audit.checks.logs import Hand, open_log
 
 

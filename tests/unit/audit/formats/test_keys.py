@@ -9,7 +9,7 @@ import pytest
 
 from context_engine.audit.formats.keys import COSIGNATURE, Keyring, SigningKey, VerifierKey
 from context_engine.audit.formats.strict import FormatError, to_base64
-from context_engine.audit.ledger.seals import pending_mac, row_mac
+from context_engine.audit.ledger.signing import pending_mac, row_mac
 from context_engine.secrecy import MASK, hide
 
 PUBLISHED = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"

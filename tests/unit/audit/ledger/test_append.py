@@ -12,7 +12,7 @@ from sqlalchemy import func, select, text
 
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import addendum
-from context_engine.audit.ledger.seals import pending_mac
+from context_engine.audit.ledger.signing import pending_mac
 from context_engine.audit.values import Addendum, Composed, Content, Draft
 from context_engine.errors import AuditError
 

@@ -14,7 +14,7 @@ from context_engine.audit.formats.merkle import EMPTY_ROOT, leaf_hash, node_hash
 from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import log, pending, tile
-from context_engine.audit.ledger.seals import row_mac
+from context_engine.audit.ledger.signing import row_mac
 from context_engine.audit.values import Composed, Draft
 from context_engine.errors import LedgerCorrupt
 

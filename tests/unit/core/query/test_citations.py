@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk, CitedClause
-from context_engine.core.query.citations import belongs_to, citations, cited_sections
+from context_engine.core.query.features import belongs_to, citations, cited_sections
 
 
 @pytest.mark.parametrize(

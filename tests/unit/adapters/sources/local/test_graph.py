@@ -11,7 +11,7 @@ import pytest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.core.models import Chunk, Edge, LinkOrigin, LinkQuery, SourceQuery
-from context_engine.core.query.citations import citations
+from context_engine.core.query.features import citations
 from context_engine.testing import GraphStoreContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE
 

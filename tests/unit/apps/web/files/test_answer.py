@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from context_engine.apps.web.files.answer import answer_page
-from context_engine.apps.web.passage import passage_html
+from context_engine.apps.web.result_words import passage_html
 from context_engine.core.models import Chunk, Classification, SearchResult
 from context_engine.errors import SourceTimeout
 
