@@ -32,8 +32,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Calibratable
 from context_engine.core.query import variants
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import pool
+from context_engine.core.ranking.candidates import AnalysedText, pool
 from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated, near_miss_threshold
 from context_engine.core.text import terms

@@ -34,7 +34,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.dedup import deduplicate
 
 VOCABULARY = 60_000

@@ -169,7 +169,7 @@ def test_a_calibration_that_fails_is_said_and_the_documents_are_there(monkeypatc
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("context_engine.adapters.sources.local.calibrations.replace", full)
+    monkeypatch.setattr("context_engine.adapters.sources.local.partitions.replace", full)
     result = run("ingest", "docs", "--domain", "RULES")
     assert result.exit_code == 0
     said = " ".join(result.stderr.split())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.ranking import dedup
-from context_engine.core.ranking.analysed import AnalysedText, Body
+from context_engine.core.ranking.candidates import AnalysedText, Body
 from context_engine.core.ranking.dedup import Match, _says_the_same
 from context_engine.core.ranking.guard import allows, marks, meaning
 from context_engine.core.text import normalize

@@ -13,7 +13,7 @@ from context_engine.core.models import Chunk
 from context_engine.core.policy import injection
 from context_engine.core.policy.injection import injection_findings, label_kinds
 from context_engine.core.policy.injection_phrases import PHRASES
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 
 WORDS = sorted({phrase.replace("*", "") for phrases in PHRASES.values() for phrase in phrases})
 PIECES = st.sampled_from(WORDS) | st.sampled_from(

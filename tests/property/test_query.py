@@ -17,7 +17,7 @@ from context_engine.core.query import (
 from context_engine.core.query.features import codes
 from context_engine.core.query.spelling import edits
 from context_engine.core.ranking import exact
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.exact import exact_first
 from context_engine.core.text import term_weights, tokens
 

@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.models import Chunk, Fate, Key, Outcome, RankedChunk, SearchResult
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import Candidate, pool
+from context_engine.core.ranking.candidates import AnalysedText, Candidate, pool
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 

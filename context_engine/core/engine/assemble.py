@@ -23,8 +23,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.filters import ALWAYS_KNOWN, named_fields, own_fields
 from context_engine.core.query.spelling import reworded
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import label_of
+from context_engine.core.ranking.candidates import AnalysedText, label_of
 from context_engine.core.ranking.exact import phrases_held
 from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, did_you_mean
 

@@ -30,8 +30,7 @@ from context_engine.core.models import (
     hops_of,
 )
 from context_engine.core.policy.trust import ranking_tier
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import Candidate, pool
+from context_engine.core.ranking.candidates import AnalysedText, Candidate, pool
 from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.relevance import Measured
 from context_engine.core.text import has_cjk

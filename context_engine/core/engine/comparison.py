@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.engine.recompute import recompute, with_settings
 from context_engine.core.models import Fate, Key, NoticeCode, Outcome, SearchResult
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.dedup import Match, deduplicate
 
 BASELINE: Final[Mapping[str, Any]] = {

@@ -22,8 +22,7 @@ from context_engine.core.models import (
     UnknownWord,
 )
 from context_engine.core.query.spelling import confident, edits, is_offered, reworded, words_to_check
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import label_of
+from context_engine.core.ranking.candidates import AnalysedText, label_of
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.text import terms
 

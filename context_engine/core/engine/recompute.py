@@ -40,7 +40,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.masking import as_kept
 from context_engine.core.protocols import Clock, IdSource, Mask, Recorder, Reranker
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool, contributions, features, why_not
 from context_engine.errors import InvalidRequest, RerankerError

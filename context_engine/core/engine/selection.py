@@ -27,8 +27,7 @@ from context_engine.core.models import (
     utc_text,
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, label_kinds, split_kinds
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import Candidate
+from context_engine.core.ranking.candidates import AnalysedText, Candidate
 from context_engine.core.ranking.exact import exact_first
 from context_engine.core.ranking.relevance import relevance_by_scores
 from context_engine.core.ranking.scope import confidence_of

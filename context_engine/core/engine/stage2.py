@@ -18,7 +18,7 @@ from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.policy.trust import in_force, is_expired, superseded
 from context_engine.core.query import variants
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool
 from context_engine.core.ranking.relevance import best_of, measure

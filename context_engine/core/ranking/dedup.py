@@ -13,7 +13,7 @@ from itertools import chain
 from math import ceil
 from typing import Final, Literal, NamedTuple, Protocol
 
-from context_engine.core.ranking.analysed import AnalysedText, Body
+from context_engine.core.ranking.candidates import AnalysedText, Body
 from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 

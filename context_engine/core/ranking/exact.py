@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import PreparedQuery
 from context_engine.core.query.features import names_sections_only, spellings, words_beside
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.text import tokens
 
 REFERENCE_SHARE: Final = 0.2

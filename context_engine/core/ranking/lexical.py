@@ -9,7 +9,7 @@ from math import fsum, log
 from typing import Final, NamedTuple
 
 from context_engine.core.models import TermStatistics
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.text import bigrams, term_weights, terms
 
 UNKNOWN_TERM: Final = 2.0

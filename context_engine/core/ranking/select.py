@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Chunk, Key, Settings, Swap
 from context_engine.core.models.chunk_dict import to_date
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.errors import InvalidRequest
 
 

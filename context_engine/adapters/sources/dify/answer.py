@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from context_engine.core.models import Chunk, Notice, Score, ScoreKind, SourceAnswer, SourceQuery, distinct
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 from context_engine.core.ranking.lexical import lexical_scores
 from context_engine.errors import SourceError

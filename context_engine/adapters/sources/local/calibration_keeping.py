@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from context_engine.adapters.sources.local import calibrations, schema
-from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
+from context_engine.adapters.sources.local import partitions, schema
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.partitions import adapter_rows, readable
+from context_engine.adapters.sources.local.partitions import Extent, StoredCalibration, adapter_rows, readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.search import best_of
@@ -96,7 +95,7 @@ class CalibrationKeeping:
         with self._snapshot() as connection:
             keys = [partition.key for partition in readable(connection, access)]
             scorer = scorer_of(adapter_rows(connection), domain, self.options.adapter, keys) if by_vector else ""
-            return calibrations.in_force(connection, domain, scorer, keys)
+            return partitions.in_force(connection, domain, scorer, keys)
 
     def calibration_plan(
         self,
@@ -155,7 +154,7 @@ class CalibrationKeeping:
     def keep_calibrations(
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
     ) -> None:
-        """Store calibrations, unless documents may have moved to other partitions meanwhile (`Calibratable`).
+        """Store partitions, unless documents may have moved to other partitions meanwhile (`Calibratable`).
 
         Raises:
             StoreError: the database cannot be opened.
@@ -167,7 +166,7 @@ class CalibrationKeeping:
             for extent in [part.state.extent]
         ]
         keys = [(domain, scorer_id, key) for scorer_id, key in plan.state.gone]
-        calibrations.replace(self.path, plan.state.index_number, keys, stored)
+        partitions.replace(self.path, plan.state.index_number, keys, stored)
 
 
 def _held_sources(connection: sqlite3.Connection, source_ids: Sequence[str]) -> list[str]:
@@ -182,12 +181,12 @@ def _due(
     connection: sqlite3.Connection, domain: str, names: Sequence[str], scorer_ids: Sequence[str], *, anew: bool
 ) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """Return the scorers and partitions to be calibrated, and those without documents of the domain."""
-    wanted = [(scorer, key) for scorer in scorer_ids for key in calibrations.partitions_of(connection, names)]
-    stored = [row for row in calibrations.read_all(connection) if row.domain == domain]
+    wanted = [(scorer, key) for scorer in scorer_ids for key in partitions.partitions_of(connection, names)]
+    stored = [row for row in partitions.read_all(connection) if row.domain == domain]
     kept = {
         (row.calibration.model_id, row.partition)
         for row in stored
-        if not anew and not calibrations.outdated(connection, row, names)
+        if not anew and not partitions.outdated(connection, row, names)
     }
     holding = {partition for _, partition in wanted}
     gone = [(row.calibration.model_id, row.partition) for row in stored if row.partition not in holding]
@@ -198,7 +197,7 @@ def _read(
     connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
 ) -> CalibrationPart:
     """Return a partition with the passages of the lowest digests, which do not depend on the order of writing."""
-    extent = calibrations.extent_of(connection, names, partition)
+    extent = partitions.extent_of(connection, names, partition)
     rows = connection.execute(
         "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
         " JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = ?"

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import tantivy
 
-from context_engine.adapters.sources.stores.index_text import (
+from context_engine.adapters.sources.stores.chunk_rows import (
     JOINT,
     IndexText,
     defined_terms,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from tantivy import FieldType, Occur, Query
 
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
-from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, attributes_of
 from context_engine.adapters.sources.stores.question import CODE_WEIGHT, HEADED, MOST_TERMS, code_words

@@ -11,12 +11,12 @@ from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
+from context_engine.adapters.sources.local.partitions import in_force as calibration_in_force
 from context_engine.adapters.sources.local.queries import IndexRows, both, constant, fields_held, in_force, values_of
 from context_engine.adapters.sources.local.view import RowChunk, View, chunks_of_rows
-from context_engine.adapters.sources.stores.index_text import looked_up, unknown_words
+from context_engine.adapters.sources.stores.chunk_rows import looked_up, unknown_words
 from context_engine.adapters.sources.stores.scope import Scope, pushed
 from context_engine.core.models import (
     Chunk,

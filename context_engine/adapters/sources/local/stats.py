@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.calibrations import read_all
-from context_engine.adapters.sources.local.partitions import Partition, adapter_rows, partitions, readable
+from context_engine.adapters.sources.local.partitions import Partition, adapter_rows, partitions, read_all, readable
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration, StoredAdapter
 
 

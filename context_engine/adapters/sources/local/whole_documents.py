@@ -7,8 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from context_engine.adapters.sources.local.calibrations import StoredCalibration, extent_of, read_all, replace
-from context_engine.adapters.sources.local.partitions import partition_key, partitions
+from context_engine.adapters.sources.local.partitions import (
+    StoredCalibration,
+    extent_of,
+    partition_key,
+    partitions,
+    read_all,
+    replace,
+)
 from context_engine.adapters.sources.local.schema import Model, model_of, state_to_write
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, as_written
 from context_engine.adapters.sources.stores.vector_form import decoded

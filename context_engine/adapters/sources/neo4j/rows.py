@@ -6,8 +6,15 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, digest, file_of
-from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
+from context_engine.adapters.sources.stores.chunk_rows import (
+    ChunkRow,
+    decode,
+    defined_terms,
+    digest,
+    file_of,
+    index_texts,
+    written_words,
+)
 from context_engine.adapters.sources.stores.pushdown import attributes_of
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms

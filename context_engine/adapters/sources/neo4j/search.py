@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, GraphView, NodeCondition, ScopedNodes, lucene
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index, vector_index
-from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions, ranked
 from context_engine.adapters.sources.stores.question import FoundRow, StoreEvidence, StoreQuestion, code_words
 from context_engine.adapters.sources.stores.ranking import (

@@ -10,8 +10,14 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.opensearch.conditions import Query, both, found_by
 from context_engine.adapters.sources.opensearch.server import Calls
 from context_engine.adapters.sources.opensearch.state import rows_of
-from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, decode, file_of
-from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
+from context_engine.adapters.sources.stores.chunk_rows import (
+    ChunkRow,
+    decode,
+    defined_terms,
+    file_of,
+    index_texts,
+    written_words,
+)
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.sinks import WrittenDocument

@@ -14,7 +14,7 @@ from context_engine.adapters.sources.postgres.attributes import (
 )
 from context_engine.adapters.sources.postgres.connection import Session, copy_rows
 from context_engine.adapters.sources.postgres.vectors import DocumentRow
-from context_engine.adapters.sources.stores.index_text import defined_terms, index_texts, written_words
+from context_engine.adapters.sources.stores.chunk_rows import defined_terms, index_texts, written_words
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.term_counts import WRITTEN, TermCounts
 from context_engine.core.models import Chunk

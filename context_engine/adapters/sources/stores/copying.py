@@ -12,7 +12,7 @@ from math import fsum, sqrt
 from operator import mul
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.chunk_rows import index_texts
 from context_engine.core.models import WholeDocument
 from context_engine.core.protocols import Copyable, CopySink, Sink
 

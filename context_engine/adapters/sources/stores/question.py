@@ -11,7 +11,7 @@ from itertools import chain, compress, count, pairwise
 from math import fsum, log
 from typing import Final, NamedTuple, TypeVar
 
-from context_engine.adapters.sources.stores.index_text import IndexText
+from context_engine.adapters.sources.stores.chunk_rows import IndexText
 from context_engine.adapters.sources.stores.options import SearchOptions, covered, smoothed, trust, whole
 from context_engine.core.models import Expansion
 from context_engine.core.ranking.lexical import K1, B

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-from context_engine.adapters.sources.stores.index_text import names_in
+from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import (
     CLEARLY,
     SearchOptions,

@@ -7,8 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
-from context_engine.adapters.sources.stores.index_text import Vocabulary, looked_up, unknown_words
+from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, Vocabulary, looked_up, unknown_words
 from context_engine.adapters.sources.stores.links import SourceGraph, links
 from context_engine.adapters.sources.stores.question import StoreQuestion, question_of
 from context_engine.adapters.sources.stores.ranking import CheckedRows, ViewSearch

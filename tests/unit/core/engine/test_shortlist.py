@@ -7,7 +7,7 @@ import pytest
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine import recompute, stage2, stage_two_bytes
 from context_engine.core.models import Chunk, Score, ScoreKind, SearchResult, SourceAnswer, TermStatistics
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 
 PER_SOURCE, SOURCES = 40, 5
 KNOWN = TermStatistics(collection="local:base", chunks=1000, document_frequency={"approv": 300, "rule": 200})

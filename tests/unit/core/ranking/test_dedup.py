@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.ranking import dedup
-from context_engine.core.ranking.analysed import AnalysedText, body
+from context_engine.core.ranking.candidates import AnalysedText, body
 from context_engine.core.ranking.dedup import Match, best_of_lower_copies, deduplicate
 from context_engine.core.text import tokens
 from context_engine.errors import InvalidRequest

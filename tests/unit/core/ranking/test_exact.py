@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from context_engine.core.query import prepare
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.exact import REFERENCE_SHARE, exact_first
 
 W = (1.0 + 0.5) / 2.0 + 0.001

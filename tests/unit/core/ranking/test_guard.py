@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.ranking import dedup
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.guard import allows
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import TermStatistics
 from context_engine.core.ranking import lexical
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 
 POOL = [
     "The approval limit is five.",  # approv 1, limit 1, the pair once; 5 tokens

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking import lexical
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.candidates import pool
+from context_engine.core.ranking.candidates import AnalysedText, pool
 from context_engine.core.ranking.relevance import (
     below_reranked,
     best_of,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import Settings
 from context_engine.core.ranking import select as diversity
-from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import AnalysedText
 from context_engine.core.ranking.select import (
     MAX_SWAPS,
     Contenders,

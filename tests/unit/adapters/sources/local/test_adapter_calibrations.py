@@ -14,8 +14,7 @@ import sqlite3  # noqa: E402
 
 from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local import LocalBase, SearchOptions  # noqa: E402
-from context_engine.adapters.sources.local.calibrations import read_all  # noqa: E402
-from context_engine.adapters.sources.local.partitions import forget_derived  # noqa: E402
+from context_engine.adapters.sources.local.partitions import forget_derived, read_all  # noqa: E402
 from context_engine.adapters.sources.stores.scope import Scope  # noqa: E402
 from context_engine.core.models import Chunk, DomainSpec, ScopeCalibration, SourceSpec, SourceType  # noqa: E402
 from context_engine.learning.calibration import calibrate  # noqa: E402

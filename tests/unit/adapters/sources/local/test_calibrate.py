@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.local import calibrations as table
+from context_engine.adapters.sources.local import partitions as table
 from context_engine.adapters.sources.local.partitions import OPEN
 from context_engine.core.engine import Engine
 from context_engine.core.models import (

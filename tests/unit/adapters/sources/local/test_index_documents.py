@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local.index import IndexRow, _mean, documents
-from context_engine.adapters.sources.stores.index_text import defined_terms, names_in
+from context_engine.adapters.sources.stores.chunk_rows import defined_terms, names_in
 from context_engine.core.models import Chunk
 
 

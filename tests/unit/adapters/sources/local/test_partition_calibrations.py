@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, calibrations
-from context_engine.adapters.sources.local.calibrations import StoredCalibration, read_all
-from context_engine.adapters.sources.local.partitions import forget_derived
+from context_engine.adapters.sources.local import LocalBase, partitions
+from context_engine.adapters.sources.local.partitions import StoredCalibration, forget_derived, read_all
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.scope import Scope
@@ -152,14 +151,14 @@ def test_one_that_documents_have_left_is_forgotten(house: LocalBase):
 
 def test_nothing_is_kept_where_documents_are_moved_while_it_is_asked(house: LocalBase, monkeypatch: pytest.MonkeyPatch):
     """It has learned from documents that may no longer count for whoever reads the partition."""
-    replace = calibrations.replace
+    replace = partitions.replace
 
     def late(root: Path, *given: Any) -> None:
         moved = LocalBase(root, place={"board": SourcePlace(rules="nobody"), "sop": SourcePlace()}.get)
         assert moved.repartition() == 24
         replace(root, *given)
 
-    monkeypatch.setattr(calibrations, "replace", late)
+    monkeypatch.setattr(partitions, "replace", late)
     calibrate(house, HOUSE)
     assert stored(house) == {}
 

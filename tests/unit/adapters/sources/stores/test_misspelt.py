@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from context_engine.adapters.sources.stores.index_text import _is_in, looked_up, unknown_words
+from context_engine.adapters.sources.stores.chunk_rows import _is_in, looked_up, unknown_words
 from context_engine.core.models import Chunk, UnknownWord
 from context_engine.core.query.spelling import near_words
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.adapters.sources.stores.index_text import index_texts
+from context_engine.adapters.sources.stores.chunk_rows import index_texts
 from context_engine.adapters.sources.stores.options import COVERAGE_EXPONENT, SearchOptions
 from context_engine.adapters.sources.stores.question import (
     MOST_TERMS,
