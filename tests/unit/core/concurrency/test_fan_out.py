@@ -78,7 +78,14 @@ def test_an_answer_that_comes_after_its_time_is_late_though_others_are_still_wai
 
 def test_what_has_not_begun_in_time_never_begins(gate: threading.Event) -> None:
     made: list[int] = []
-    hung, never = submit_all([gate.wait, lambda: made.append(1)], width=1, name="call")
+    began = threading.Event()
+
+    def hang() -> bool:
+        began.set()
+        return gate.wait()
+
+    hung, never = submit_all([hang, lambda: made.append(1)], width=1, name="call")
+    assert began.wait(30)
     assert wait_all([hung, never], [0.01, 0.01]) == [False, False]
     assert (hung.cancelled(), never.cancelled()) == (False, True)  # what runs goes on by itself
     gate.set()
