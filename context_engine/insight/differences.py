@@ -64,14 +64,16 @@ def _by_act(first: ReadStatement, second: ReadStatement) -> Iterator[ConflictDif
         if not (act in first.words and act in second.words):
             continue
         plain = _Act("", denied=False, written=act)
-        said, other = acts.get(act, plain), others.get(act, plain)
-        if said.denied != other.denied:
-            written = said.written if act in acts else other.written
-            sides = [f"not {written}" if each.denied else written for each in (said, other)]
+        ours, theirs = acts.get(act, plain), others.get(act, plain)
+        if ours.denied != theirs.denied:
+            written = ours.written if act in acts else theirs.written
+            sides = [f"not {written}" if each.denied else written for each in (ours, theirs)]
             if denies:
                 yield ConflictDifference(MeaningKind.NEGATION.value, *sides)
-        elif said.modal and other.modal and said.modal != other.modal and not {said.modal, other.modal} & _WEAK_MODALS:
-            yield ConflictDifference(MeaningKind.MODAL.value, said.modal, other.modal)
+        elif (
+            ours.modal and theirs.modal and ours.modal != theirs.modal and not {ours.modal, theirs.modal} & _WEAK_MODALS
+        ):
+            yield ConflictDifference(MeaningKind.MODAL.value, ours.modal, theirs.modal)
 
 
 class _Act(NamedTuple):

@@ -82,7 +82,7 @@ class ModelPolicy:
             ChatModelError: the model failed, or did not answer in the form that was asked for.
             CostLimitReached: the call would cost more than a limit leaves.
         """
-        query = _asked(self._writer, self.calls, _DECIDE, _told(state), nonce=self._nonce())
+        query = _asked(self._writer, self.calls, _DECIDE, _described(state), nonce=self._nonce())
         return Stop("complete") if query is None else NextSearch(query, "model")
 
 
@@ -140,11 +140,11 @@ def _read(text: str) -> Any:
         return None
 
 
-def _told(state: WorkflowState) -> str:
+def _described(state: WorkflowState) -> str:
     """Return the question, the searches and the passages for a model, bounded."""
     passages = [chunk for number in range(len(state.rounds)) for chunk in state.passages(number)]
     distinct = {(chunk.source_id, chunk.chunk_id): chunk for chunk in passages}
-    told = {
+    state_facts = {
         "question": state.question,
         "searches": [searched.query for searched in state.rounds],
         "passages": [
@@ -152,7 +152,7 @@ def _told(state: WorkflowState) -> str:
             for chunk in list(distinct.values())[-_MOST_PASSAGES:]
         ],
     }
-    return json.dumps(told, ensure_ascii=False, indent=1)
+    return json.dumps(state_facts, ensure_ascii=False, indent=1)
 
 
 Runner = Callable[[WorkflowState, Kit], WorkflowState]

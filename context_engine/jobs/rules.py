@@ -127,7 +127,7 @@ def changed_decision(recorded: Gathering, results: Sequence[SearchResult]) -> st
     policy, state = RuleBasedPolicy(), _begun(recorded)
     for number, (searched, result) in enumerate(zip(recorded.rounds, results, strict=True), start=1):
         if number > 1 and (step := policy.decide(state)) != _step_of(searched):
-            return f"instead of search {number} the rules would now {_told(step)}"
+            return f"instead of search {number} the rules would now {_described(step)}"
         state = _again(state, searched, result)
     return ""
 
@@ -144,5 +144,5 @@ def _again(state: WorkflowState, searched: SearchRound, result: SearchResult) ->
     return with_round(replace(state, step=_step_of(searched), results=(*state.results, result)))
 
 
-def _told(step: NextStep) -> str:
+def _described(step: NextStep) -> str:
     return f"stop ({step.why})" if isinstance(step, Stop) else f"make another one ({step.why})"

@@ -61,14 +61,14 @@ def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None,
     shared = answers or [()] * len(names)
     groups = _connected(range(len(names)), [{("text", name), *own} for name, own in zip(names, shared, strict=True)])
     largest = max(groups, key=len)
-    found = QuestionParts([list(range(len(names)))], len(groups), len(largest))
-    if found.cut:
+    question_parts = QuestionParts([list(range(len(names)))], len(groups), len(largest))
+    if question_parts.cut:
         groups.remove(largest)
         groups += _connected(largest, [{name} for name in names])
     parts: list[list[int]] = [[] for _ in range(min(count, len(groups)))]
     for group in sorted(groups, key=lambda members: (-len(members), min(_digest(names[place]) for place in members))):
         min(parts, key=len).extend(group)
-    return found._replace(places=[sorted(part) for part in parts])
+    return question_parts._replace(places=[sorted(part) for part in parts])
 
 
 def _one_text(text: str) -> str:

@@ -70,10 +70,12 @@ def described(record: OwnedRecord, *, operator: bool) -> RecordResponse:
         answers=answer_entries(record.ledger, record.record_id),
     ).to_dict()
     entry = account["entry"] if operator else _without(account["entry"], _FOR_OPERATORS)
-    told = {name: account[name] for name in RecordResponse.model_fields if name in account}
-    if not operator and told.get("settings"):  # process settings are for operators only
-        told["settings"] = {name: row for name, row in told["settings"].items() if name in SearchSettings.model_fields}
-    return RecordResponse(**{**told, "entry": entry, "proof": _standing(record)})
+    known = {name: account[name] for name in RecordResponse.model_fields if name in account}
+    if not operator and known.get("settings"):  # process settings are for operators only
+        known["settings"] = {
+            name: row for name, row in known["settings"].items() if name in SearchSettings.model_fields
+        }
+    return RecordResponse(**{**known, "entry": entry, "proof": _standing(record)})
 
 
 def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: str) -> str:

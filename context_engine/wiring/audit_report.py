@@ -86,7 +86,9 @@ class AuditReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        told = [{"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in self.notices]
+        listed = [
+            {"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in self.notices
+        ]
         state = asdict(self.state) if self.state else None
         return {
             "mode": self.mode,
@@ -94,7 +96,7 @@ class AuditReport:
             "key": self.key,
             "state": state,
             "problem": self.problem,
-            "notices": told,
+            "notices": listed,
         }
 
 
@@ -124,18 +126,18 @@ def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditRepor
     Args:
         data_dir: see `ledger_place`.
     """
-    found = audit_in_force(setup, data_dir)
-    if found.ledger is None:
-        return found
+    report = audit_in_force(setup, data_dir)
+    if report.ledger is None:
+        return report
     try:
         place = ledger_place(setup, data_dir)
         if _is_missing(place.file):  # the recording process creates it and must own it
-            return found
+            return report
         with open_ledger(setup, data_dir, create=place.file is None) as ledger:
             state, stuck = _state(ledger), tuple(_stuck(ledger, checkpoint_rhythm(setup).ways))
     except (AuditError, ConfigError) as error:
-        return replace(found, problem=str(error))
-    return replace(found, state=state, notices=(*found.notices, *_lost(state), *stuck))
+        return replace(report, problem=str(error))
+    return replace(report, state=state, notices=(*report.notices, *_lost(state), *stuck))
 
 
 def _state(ledger: Ledger) -> LedgerState:

@@ -133,9 +133,9 @@ def _of_answer(fact: AnswerRecord, show: Show | None) -> Attributes:
     if fact.facts["refusal"]:
         known[names.ANSWER_REFUSAL] = fact.facts["refusal"]
     if show is not None:
-        told = [words["text"] for words, kept in zip(fact.words["sentences"], sentences) if kept["shown"]]
+        texts = [words["text"] for words, kept in zip(fact.words["sentences"], sentences) if kept["shown"]]
         known[names.INPUT] = show(fact.words["asked"])
-        known[names.OUTPUT] = show(" ".join(told) or fact.words["refusal"] or "")
+        known[names.OUTPUT] = show(" ".join(texts) or fact.words["refusal"] or "")
     return known
 
 

@@ -202,8 +202,8 @@ def records_answer(
             }
         )
     if notice_records and not notices and _is_filtered_to_nothing(result):
-        told = failed_answer(reader_text("filter_left_nothing", tongue), " ".join(beside), search_id=result.search_id)
-        return ExternalAnswer(200, {**told.body, **extra})
+        answer = failed_answer(reader_text("filter_left_nothing", tongue), " ".join(beside), search_id=result.search_id)
+        return ExternalAnswer(200, {**answer.body, **extra})
     fit = fitted("records", plain([*notices, *records]))
     if fit.cut is None:
         return ExternalAnswer(200, {"records": fit.value, **extra})

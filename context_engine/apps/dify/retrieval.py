@@ -146,7 +146,7 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
         return (
             _unusable(error)
             if not asked.notice_records
-            else _told("nothing_searched", str(error), "mend_persona", asked.request.query)
+            else _failure("nothing_searched", str(error), "mend_persona", asked.request.query)
         )
     try:
         place = _knowledge(asked.request.knowledge_id, deployment, principal)
@@ -214,7 +214,7 @@ def unanswered(error: Exception, *, notice_records: bool, question: str = "") ->
     """
     logger.warning("external knowledge: a search failed with %s", type(error).__name__)
     if notice_records:
-        return _told("search_failed", str(error), "mend_search", question)
+        return _failure("search_failed", str(error), "mend_search", question)
     return refused(424, _NOT_ANSWERED, str(error))
 
 
@@ -276,7 +276,7 @@ def _search_request(asked: Retrieval, place: _Knowledge, principal: Principal) -
 def _unknown(error: InvalidRequest, asked: Retrieval) -> ExternalAnswer:
     logger.warning("external knowledge: %r is not a searchable domain", asked.request.knowledge_id)
     if asked.notice_records:
-        return _told("nothing_searched", str(error), "mend_knowledge_id", asked.request.query)
+        return _failure("nothing_searched", str(error), "mend_knowledge_id", asked.request.query)
     return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
 
 
@@ -298,7 +298,7 @@ def _only_notice(result: SearchResult, problem: str) -> ExternalAnswer:
     )
 
 
-def _told(title: str, problem: str, mend: str, question: str) -> ExternalAnswer:
+def _failure(title: str, problem: str, mend: str, question: str) -> ExternalAnswer:
     """Return a record in the language of the question; the problem is the error's own, in English.
 
     Args:

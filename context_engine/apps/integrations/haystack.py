@@ -131,8 +131,8 @@ class ContextEngineRetriever:
             Document(id=passage.id, content=passage.text, score=passage.score, meta=passage.metadata)
             for passage in self.questions.passages(answer)
         ]
-        told = standing(answer)
-        return {"documents": documents, **{name: told[name] for name in _TOLD}}
+        facts = standing(answer)
+        return {"documents": documents, **{name: facts[name] for name in _TOLD}}
 
 
 _TOLD: Final = ("decision", "status", "warnings", "missing_sources")

@@ -134,9 +134,9 @@ class Questions:
         """
         answer = knowledge.ask(self.of(query, **changed))
         if answer.status != "complete" and not self.degraded_allowed:
-            raise SourcesMissing(_told(answer, f"the answer is {answer.status}"), result=answer)
+            raise SourcesMissing(_described(answer, f"the answer is {answer.status}"), result=answer)
         if not answer.chunks and not self.empty_allowed:
-            raise NoPassages(_told(answer, f"no passage, decision {answer.decision}"), result=answer)
+            raise NoPassages(_described(answer, f"no passage, decision {answer.decision}"), result=answer)
         return answer
 
     async def aasked(self, knowledge: Knowledge, query: str, **changed: Any) -> RAGPipelineResponse:
@@ -173,7 +173,7 @@ def standing(answer: RAGPipelineResponse) -> dict[str, Any]:
     }
 
 
-def _told(answer: RAGPipelineResponse, problem: str) -> str:
+def _described(answer: RAGPipelineResponse, problem: str) -> str:
     reasons = [f"{source.source_id}: {source.problem}" for source in answer.sources if source.problem is not None]
     return "; ".join([f"search {answer.search_id}: {problem}", *reasons, *answer.warnings])
 

@@ -133,15 +133,15 @@ def source_lines(
     lines = []
     for name, domain in sorted(deployment.setup.registry.domains.items()):
         for spec in domain.sources:
-            held = base.sources.get(spec.id) if base is not None and in_embedded_base(spec) else None
+            source_stats = base.sources.get(spec.id) if base is not None and in_embedded_base(spec) else None
             outcomes = {end: n for (of, source, end), n in tally.calls.items() if (of, source) == (name, spec.id)}
             known = times.get((name, spec.id))
             lines.append(
                 SourceLine(
                     domain=name,
                     spec=spec,
-                    documents=None if held is None else held.documents,
-                    chunks=None if held is None else held.chunks,
+                    documents=None if source_stats is None else source_stats.documents,
+                    chunks=None if source_stats is None else source_stats.chunks,
                     problem=problems.get((name, spec.id)),
                     calls=sum(outcomes.values()),
                     failed=sum(count for end, count in outcomes.items() if end not in ("ok", "empty", "partial")),

@@ -64,8 +64,8 @@ def share_line(points: Sequence[SharePoint], past: float, title: str) -> Markup:
         past: 0 to 1; drawn as a dashed line.
     """
     most = max([_LEAST_SHARE, past, *(point.share for point in points)])
-    told = "; ".join(f"{point.label}: {point.text}{', alarm' if point.marked else ''}" for point in points)
-    return _svg(_HEIGHT, title, f"past {past:.1%}; {told}", _share_line(points, past, most))
+    values = "; ".join(f"{point.label}: {point.text}{', alarm' if point.marked else ''}" for point in points)
+    return _svg(_HEIGHT, title, f"past {past:.1%}; {values}", _share_line(points, past, most))
 
 
 def _share_line(points: Sequence[SharePoint], past: float, most: float) -> Iterator[str]:
@@ -96,9 +96,9 @@ def _level(share: float, most: float) -> float:
 def bars_chart(bars: Sequence[ChartBar], title: str) -> Markup:
     """Return horizontal bars from 0."""
     most = max((bar.value for bar in bars), default=0) or 1
-    told = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
+    description = "; ".join(f"{bar.label}: {bar.text}" for bar in bars)
     rows = (part for place, bar in enumerate(bars) for part in _bar(bar, place * _ROW, most))
-    return _svg(len(bars) * _ROW, title, told, rows)
+    return _svg(len(bars) * _ROW, title, description, rows)
 
 
 def _bar(bar: ChartBar, y: int, most: float) -> Iterator[str]:
@@ -117,10 +117,10 @@ def columns(values: Sequence[Column], title: str, part: str) -> Markup:
     """
     most = max((column.value for column in values), default=0) or 1
     width = min(100.0 / max(len(values), 1), 12.0)
-    told = "; ".join(
+    description = "; ".join(
         f"{column.label}: {column.value}" + (f", {column.part} {part}" if column.part else "") for column in values
     )
-    return _svg(_HEIGHT, title, told, _columns(values, most, width))
+    return _svg(_HEIGHT, title, description, _columns(values, most, width))
 
 
 def _columns(values: Sequence[Column], most: int, width: float) -> Iterator[str]:
@@ -140,8 +140,8 @@ def _columns(values: Sequence[Column], most: int, width: float) -> Iterator[str]
             yield _text(f"{edge:.2f}%", _HEIGHT - 6, column.label, "axis", anchor=anchor)
 
 
-def _svg(height: int, title: str, told: str, body: Iterator[str]) -> Markup:
-    words = f"<title>{_said(title)}</title><desc>{_said(told)}</desc>"
+def _svg(height: int, title: str, description: str, body: Iterator[str]) -> Markup:
+    words = f"<title>{_escaped(title)}</title><desc>{_escaped(description)}</desc>"
     return Markup(f'<svg class="chart" width="100%" height="{height}" role="img">{words}{"".join(body)}</svg>')
 
 
@@ -151,10 +151,10 @@ def _rect(x: float, width: float, y: float, height: float, kind: str) -> str:
 
 
 def _text(x: str, y: int, text: str, kind: str, *, dx: int = 0, anchor: str = "start") -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}" dx="{dx}" text-anchor="{anchor}">{_said(text)}</text>'
+    return f'<text class="{kind}" x="{x}" y="{y}" dx="{dx}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 
-def _said(text: str) -> str:
+def _escaped(text: str) -> str:
     return str(escape(clean(text)))
 
 

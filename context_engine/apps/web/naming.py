@@ -130,8 +130,8 @@ def readable(content: str) -> str:
 def query_marks(text: str, query: str) -> tuple[tuple[int, int], ...]:
     """Return the character offsets [start, end) of the query's words in a text."""
     units = _units(text, frozenset(terms(query)))
-    found = [_core(text, unit) for unit in units if unit.found]
-    return tuple((low, high) for low, high in found if high > low)
+    spans = [_core(text, unit) for unit in units if unit.found]
+    return tuple((low, high) for low, high in spans if high > low)
 
 
 def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:

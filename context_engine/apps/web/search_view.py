@@ -134,14 +134,14 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
     Raises:
         MaskingError: a masker failed.
     """
-    told = explained_result(deployment, result, recorded=deployment.ledger.recording, compared=False)
+    explanation = explained_result(deployment, result, recorded=deployment.ledger.recording, compared=False)
     shown = for_a_model(result, deployment.engine.mask)
     names = {source.source_id: source_name(source) for source in result.sources}
-    why = {chunk.rank: chunk.why for chunk in told.shown}
+    why = {chunk.rank: chunk.why for chunk in explanation.shown}
     reasons = Counter(reason_words(fate.reason) for fate in result.fates if fate.outcome is not Outcome.RETURNED)
     return SearchView(
         result=shown,
-        told=told,
+        told=explanation,
         decision=DECISIONS[result.decision],
         status=STATUS[result.status],
         passages=tuple(
@@ -149,7 +149,7 @@ def search_view(deployment: Deployment, result: SearchResult) -> SearchView:
             for chunk in shown.chunks
         ),
         left_out=tuple(reasons.most_common()),
-        bars=funnel_bars(told.funnel),
+        bars=funnel_bars(explanation.funnel),
         cautions=tuple(cautions(shown)),
         is_recorded=deployment.ledger.recording,
     )

@@ -158,8 +158,10 @@ def _page(deployment: Deployment, caller: Authenticated, search_id: str) -> Page
 
 def _remains(deployment: Deployment, caller: Authenticated, search_id: str, why: str) -> Page:
     """Return a page of what the log itself says of a search, without any text."""
-    told = explained_record(find_owned(deployment, caller, search_id), demo=deployment.demo)
-    return Page("search_remains.html", {"active": _ACTIVE, "told": told, "why": why, "bars": funnel_bars(told.funnel)})
+    record = explained_record(find_owned(deployment, caller, search_id), demo=deployment.demo)
+    return Page(
+        "search_remains.html", {"active": _ACTIVE, "told": record, "why": why, "bars": funnel_bars(record.funnel)}
+    )
 
 
 def _may_read(deployment: Deployment, caller: Authenticated, result: SearchResult) -> bool:

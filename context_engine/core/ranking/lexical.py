@@ -187,12 +187,12 @@ def _joint(
     scale = fsum(information.values()) ** JOINT_EXPONENT
     joint: list[float] = []
     for norm, counts, head in zip(norms, matched.counts, matched.heads, strict=True):
-        held = [
+        credits = [
             information[name] * tf * (K1 + 1) / (tf + norm) if name in information else pairs.get(name, 0.0)
             for name, tf in counts.items()
         ]
-        held += [_IN_LABEL * information[term] for term in head if term not in counts]
-        joint.append(fsum(held) / scale)
+        credits += [_IN_LABEL * information[term] for term in head if term not in counts]
+        joint.append(fsum(credits) / scale)
     return joint
 
 

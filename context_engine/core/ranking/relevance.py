@@ -107,9 +107,9 @@ def measure(
     open_ = [index for index, value in enumerate(declared) if value is None]
     relevance = [value or 0.0 for value in declared]
     absolute = relevance.copy()
-    told = [inf] * len(candidates)
+    informations = [inf] * len(candidates)
     if not open_:
-        return Measured(relevance, absolute, "declared", [], [], told)
+        return Measured(relevance, absolute, "declared", [], [], informations)
     pool = [candidates[index] for index in open_]
     collections = [statistics.get(candidate.spec.id) for candidate in pool]
     lexical = lexical_scores(
@@ -127,10 +127,10 @@ def measure(
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
     for index, candidate, joint in zip(open_, pool, lexical.joint):
-        told[index] = evidence(joint, candidate.chunk.score(ScoreKind.COSINE))
+        informations[index] = evidence(joint, candidate.chunk.score(ScoreKind.COSINE))
     if known is not None:
         relevance = list(known)
-    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage, told)
+    return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage, informations)
 
 
 def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:

@@ -61,23 +61,23 @@ class OwnStart(NamedTuple):
         }
 
 
-def learn_own(held: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) -> OwnStart:
+def learn_own(vectors: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) -> OwnStart:
     """Learn from pairs of the store's own texts; documents with two tenths of the pairs are held out.
 
     Raises:
         InvalidRequest: too few pairs.
         EmbedderError: the model failed.
     """
-    pairs = own_pairs(held.chunks, most=most)
+    pairs = own_pairs(vectors.chunks, most=most)
     if len(pairs) < FEWEST_PAIRS:
         raise InvalidRequest(
             f"the store's texts give {len(pairs)} pairs, and at least {FEWEST_PAIRS} are needed: leave out "
             "--own-pairs, or ingest more"
         )
     taught = TrainingPairs([pair.question for pair in pairs], [list(pair.answers) for pair in pairs])
-    lessons = lessons_of(taught, held, embedder)
+    lessons = lessons_of(taught, vectors, embedder)
     seed = lessons.seed(embedder.model_id)
-    choosing, aside = _asides(lessons, held)
+    choosing, aside = _asides(lessons, vectors)
     dense = learn_by_folds(lessons, [choosing + aside], measures=_MEASURES, seed=seed, apart=True).dense
     rounds = best_rounds(dense, choosing, _MEASURES[0])
     before, after = ([dense[count][place][_MEASURES[0]] for place in aside] for count in (0, rounds))
@@ -94,12 +94,12 @@ def learn_own(held: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) 
     )
 
 
-def _asides(lessons: Lessons, held: HeldVectors) -> tuple[list[int], list[int]]:
+def _asides(lessons: Lessons, vectors: HeldVectors) -> tuple[list[int], list[int]]:
     """Return the places of two tenths of the pairs that share no document with each other or the rest.
 
     If there are too few documents, or one has too many pairs, they only share no passage.
     """
-    documents = [{held.document_ids[row] for row in rows} for rows in lessons.chunks]
+    documents = [{vectors.document_ids[row] for row in rows} for rows in lessons.chunks]
     for names in (documents, lessons.answers):
         division = parts_of(lessons.texts, names, _PARTS)
         parts = sorted(division.places, key=len)

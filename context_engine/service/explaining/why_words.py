@@ -139,8 +139,8 @@ def _changes(search: Search, names: _Names) -> Iterator[str]:
 
 
 def _sentence(counterfactual: Counterfactual, names: _Names) -> str:
-    told = " and ".join(_change(change, names) for change in counterfactual.changes)
-    return f"{told[:1].upper()}{told[1:]} it would have been shown at rank {counterfactual.rank}."
+    changes = " and ".join(_change(change, names) for change in counterfactual.changes)
+    return f"{changes[:1].upper()}{changes[1:]} it would have been shown at rank {counterfactual.rank}."
 
 
 def _change(change: Change, names: _Names) -> str:

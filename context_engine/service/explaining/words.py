@@ -83,73 +83,74 @@ def why_not_shown(fate: Fate) -> str:
     return f"dropped at {fate.stage}: {words}{value}{limit}{')' if value else ''}"
 
 
-def explanation_text(told: Explanation) -> str:
-    """Return an explanation as text; words of documents are escaped so that they cannot pass for the explanation's."""
-    return "\n".join(_lines(told))
+def explanation_text(search: Explanation) -> str:
+    """Return an search as text; words of documents are escaped so that they cannot pass for the search's."""
+    return "\n".join(_lines(search))
 
 
-def _lines(told: Explanation) -> Iterator[str]:
-    if told.demo:
+def _lines(search: Explanation) -> Iterator[str]:
+    if search.demo:
         yield "This is a fictitious demo bank."
-    yield f"Search {told.search_id} of {told.time} in domain {told.domain}: {told.decision}, {told.status}."
-    yield f"Question: {_said(told.question)}" if told.question else f"Question: {told.question_missing}"
-    if told.persona:
-        yield f"Persona: {_said(told.persona)}"
+    yield f"Search {search.search_id} of {search.time} in domain {search.domain}: {search.decision}, {search.status}."
+    yield f"Question: {_one_line(search.question)}" if search.question else f"Question: {search.question_missing}"
+    if search.persona:
+        yield f"Persona: {_one_line(search.persona)}"
     yield "Sources:"
-    yield from (f"- {_source(told, place)}" for place in range(len(told.sources)))
-    yield f"Funnel: {', '.join(f'{stage.name} {stage.entered} to {stage.left}' for stage in told.funnel)}."
-    yield f"Candidates: {', '.join(f'{count} {outcome}' for outcome, count in told.outcomes.items())}."
-    yield f"Shown: {len(told.shown)}"
-    yield from (f"{chunk.rank}. {_name(chunk)}: {chunk.why}" for chunk in told.shown)
-    if told.not_shown:
+    yield from (f"- {_source(search, place)}" for place in range(len(search.sources)))
+    yield f"Funnel: {', '.join(f'{stage.name} {stage.entered} to {stage.left}' for stage in search.funnel)}."
+    yield f"Candidates: {', '.join(f'{count} {outcome}' for outcome, count in search.outcomes.items())}."
+    yield f"Shown: {len(search.shown)}"
+    yield from (f"{chunk.rank}. {_name(chunk)}: {chunk.why}" for chunk in search.shown)
+    if search.not_shown:
         yield "Not shown, the closest first:"
-        yield from (f"- {_name(chunk)}: {_said(chunk.why)}" for chunk in told.not_shown)
-    if told.swaps:
-        yield f"Order turned round by authority: {told.swap_count} pairs"
+        yield from (f"- {_name(chunk)}: {_one_line(chunk.why)}" for chunk in search.not_shown)
+    if search.swaps:
+        yield f"Order turned round by authority: {search.swap_count} pairs"
         yield from (
-            f"- {_said(swap.winner)} (tier {swap.winner_tier}) above {_said(swap.loser)} (tier {swap.loser_tier}), "
-            f"which was {swap.gap:.3f} more relevant"
-            for swap in told.swaps
+            f"- {_one_line(swap.winner)} (tier {swap.winner_tier}) above {_one_line(swap.loser)} "
+            f"(tier {swap.loser_tier}), which was {swap.gap:.3f} more relevant"
+            for swap in search.swaps
         )
-    if told.settings:
+    if search.settings:
         yield "Settings that differ from the default:"
         yield from (
-            f"- {setting.name} = {_said(setting_words(setting.name, setting.value))} ({_said(setting.origin)})"
-            for setting in told.settings
+            f"- {setting.name} = {_one_line(setting_words(setting.name, setting.value))} ({_one_line(setting.origin)})"
+            for setting in search.settings
         )
-    yield from (f"Notice {notice.code}: {_said(notice.message or notice.subject)}" for notice in told.notices)
-    yield from _compared(told)
-    yield from (f"Missing: {part}" for part in told.missing)
+    yield from (f"Notice {notice.code}: {_one_line(notice.message or notice.subject)}" for notice in search.notices)
+    yield from _compared(search)
+    yield from (f"Missing: {part}" for part in search.missing)
 
 
-def _source(told: Explanation, place: int) -> str:
-    source = told.sources[place]
+def _source(search: Explanation, place: int) -> str:
+    source = search.sources[place]
     tier = "" if source.authority_tier is None else f" (tier {source.authority_tier})"
-    problem = f": {_said(source.problem)}" if source.problem else ""
+    problem = f": {_one_line(source.problem)}" if source.problem else ""
     work = f"{source.state}, {source.candidates} candidates, {source.elapsed_ms:.0f} ms"
-    return f"{_said(source.source_id)}{tier} {work}{problem}"
+    return f"{_one_line(source.source_id)}{tier} {work}{problem}"
 
 
-def _compared(told: Explanation) -> Iterator[str]:
-    if told.comparison is None:
+def _compared(search: Explanation) -> Iterator[str]:
+    if search.comparison is None:
         return
-    difference = told.comparison
+    difference = search.comparison
     yield (
         f"Against the candidates by relevance alone: {len(difference.same)} at the same rank, "
         f"{len(difference.moved)} moved, {len(difference.entered)} entered, {len(difference.left)} left."
     )
     for word, changes in (("entered", difference.entered), ("left", difference.left), ("moved", difference.moved)):
         yield from (
-            f"- {word}: {_said(f'{change.source_id}/{change.chunk_id}')}: {_said(change.reason)}" for change in changes
+            f"- {word}: {_one_line(f'{change.source_id}/{change.chunk_id}')}: {_one_line(change.reason)}"
+            for change in changes
         )
 
 
 def _name(chunk: ChunkShown | ChunkNotShown) -> str:
-    title = f" {_said(chunk.title)}" if chunk.title else ""
-    return f"{_said(f'{chunk.source_id}/{chunk.chunk_id}')}{title}"
+    title = f" {_one_line(chunk.title)}" if chunk.title else ""
+    return f"{_one_line(f'{chunk.source_id}/{chunk.chunk_id}')}{title}"
 
 
-def _said(value: object) -> str:
+def _one_line(value: object) -> str:
     """Return a value on one short line without Markdown marks."""
     line = " ".join(str(value).split())
     return inert_line(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …")

@@ -243,13 +243,13 @@ class DifySource:
             notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, message, {"dataset_id": dataset}))
         bad = answer.records.bad
         # A field that only withheld documents have would reveal that they exist.
-        told = info is not None and not self._may_withhold(query, fields)
+        may_tell_fields = info is not None and not self._may_withhold(query, fields)
         return Found(
             Part(dataset, in_force_chunks, method.ordered),
             tuple(notices),
             answer.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
-            frozenset(fields).union(*map(own_fields, chunks)) if told else None,
+            frozenset(fields).union(*map(own_fields, chunks)) if may_tell_fields else None,
             tuple(read_chunks(records.withheld, dataset, method, self._claims, [])),
         )
 

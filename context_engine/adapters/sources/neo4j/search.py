@@ -107,13 +107,13 @@ class NodeSearch(ViewSearch):
 
     def _rank(self, source: ScopedNodes, pool: int) -> Ranking:
         limit = nearest_wanted(self._options, pool)
-        found = self._found(source.condition, pool, limit)
-        text, more = self._ranker.text_scores(found.rows), found.by_text >= pool
+        pool_rows = self._found(source.condition, pool, limit)
+        text, more = self._ranker.text_scores(pool_rows.rows), pool_rows.by_text >= pool
         if self._vector is None:
-            return self._ranker.of_text(found.rows, text, more=more)
-        own, more = {*found.near, *ranked(text)[:limit]}, more or len(found.near) >= limit
-        rows = [row for row in found.rows if row.rid in own]
-        return self._ranker.of_both(source.source_id, rows, text, found.cosine, self._evidence(), more=more)
+            return self._ranker.of_text(pool_rows.rows, text, more=more)
+        own, more = {*pool_rows.near, *ranked(text)[:limit]}, more or len(pool_rows.near) >= limit
+        rows = [row for row in pool_rows.rows if row.rid in own]
+        return self._ranker.of_both(source.source_id, rows, text, pool_rows.cosine, self._evidence(), more=more)
 
     def measured(self, source: ScopedNodes, rids: Collection[int]) -> dict[int, Chunk]:
         """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
@@ -123,13 +123,13 @@ class NodeSearch(ViewSearch):
             f"MATCH (n:{self._view.store}:Chunk) WHERE n.row IN $rows AND n.words IS NOT NULL AND"
             f" {self._readable(source.condition)} RETURN n.row AS row, true AS by_text"
         )
-        found = self._scored(chosen, source.condition, rows=list(rids))
-        text = self._ranker.text_scores(found.rows)
+        scored = self._scored(chosen, source.condition, rows=list(rids))
+        text = self._ranker.text_scores(scored.rows)
         if self._vector is None:
-            ranking = self._ranker.of_text(found.rows, text, more=False)
+            ranking = self._ranker.of_text(scored.rows, text, more=False)
         else:
             best = self._evidence()
-            ranking = self._ranker.of_both(source.source_id, found.rows, text, found.cosine, best, more=False)
+            ranking = self._ranker.of_both(source.source_id, scored.rows, text, scored.cosine, best, more=False)
         chunks = self._view.numbered(ranking.rows)
         kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
         return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
@@ -140,10 +140,10 @@ class NodeSearch(ViewSearch):
             return {}
         inside = NodeCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
         chosen = self._by_text(inside)
-        found = {
+        rows_of = {
             document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
         }
-        return {document: ranked(self._ranker.text_scores(rows)) for document, rows in found.items()}
+        return {document: ranked(self._ranker.text_scores(rows)) for document, rows in rows_of.items()}
 
     def _found(self, condition: NodeCondition, pool: int, limit: int) -> _Found:
         """Return the rows to score: the best by text and the nearest by vector, in one call.
@@ -159,13 +159,13 @@ class NodeSearch(ViewSearch):
             parts += [] if self._vector is None else self._nearest(condition, by_index)
             if not parts:
                 return _Found([], 0, [], {}, {}, {})
-            found = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=wanted, asked=asked,
+            scored = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=wanted, asked=asked,
                                  exact=[key for key in self._view.keys if key not in by_index],
                                  indexes=[vector_index(self._view.store, key) for key in by_index])  # fmt: skip
-            near = found.near[:wanted]
+            near = scored.near[:wanted]
             if len(near) >= wanted or not by_index or asked >= self._ranker.collection.chunks:
-                self._measure(found, near, by_index)
-                return found._replace(near=ranked({rid: found.cosine[rid] for rid in near})[:limit])
+                self._measure(scored, near, by_index)
+                return scored._replace(near=ranked({rid: scored.cosine[rid] for rid in near})[:limit])
             asked *= 4
 
     @property
@@ -174,12 +174,12 @@ class NodeSearch(ViewSearch):
         classes = self._view.classes
         return [each.key for each in classes if each.texts >= APPROXIMATE_FROM and not self._watch.is_low(each.key)]
 
-    def _measure(self, found: _Found, near: Collection[int], by_index: Sequence[int]) -> None:
+    def _measure(self, scored: _Found, near: Collection[int], by_index: Sequence[int]) -> None:
         """Watch the recall of the indexes: rows that text found, and that are near enough, are to be neighbours too."""
-        farthest = min((found.nearness[rid] for rid in near), default=1.0)
-        due = [row.rid for row in found.rows[: found.by_text] if found.nearness.get(row.rid, -1.0) > farthest]
+        farthest = min((scored.nearness[rid] for rid in near), default=1.0)
+        due = [row.rid for row in scored.rows[: scored.by_text] if scored.nearness.get(row.rid, -1.0) > farthest]
         for key in by_index:
-            own = {rid for rid in due if found.keys[rid] == key}
+            own = {rid for rid in due if scored.keys[rid] == key}
             if own:
                 self._watch.add(key, len(own.intersection(near)) / len(own))
 
@@ -208,8 +208,8 @@ class NodeSearch(ViewSearch):
         others = [row for row in rows if True not in row[1]]
         near = [rid for rid, parts, *_ in rows if False in parts]
         keys = {rid: key for rid, _, _, _, key, *_ in rows}
-        found = [_found_row(rid, *row) for rid, _, _, _, _, *row in (*first, *others)]
-        return _Found(found, len(first), near, nearness, cosines, keys)
+        found_rows = [_found_row(rid, *row) for rid, _, _, _, _, *row in (*first, *others)]
+        return _Found(found_rows, len(first), near, nearness, cosines, keys)
 
     def _by_text(self, condition: NodeCondition) -> str:
         """Return the statement for the rows of a condition that are best by the full text index of each class."""

@@ -289,8 +289,8 @@ class Neo4jSink(ServerSink[NodeDocument]):
             **values,
         )
         for row, source_id, document_id, version, content_hash, claimed, key in records:
-            found = self._read(f"MATCH (n:{self._store} {{row: $row}}) RETURN {whole_chunks(self._store)}", row=row)
-            chunks = [WholeChunk(*chunk) for (stored,) in found for chunk in stored]
+            lists = self._read(f"MATCH (n:{self._store} {{row: $row}}) RETURN {whole_chunks(self._store)}", row=row)
+            chunks = [WholeChunk(*chunk) for (stored,) in lists for chunk in stored]
             place, name = self._place(source_id), (source_id, document_id, version)
             self._remove(name)
             moment, vectors = chunks[0].indexed_at if chunks else "", [chunk.vectors for chunk in chunks]

@@ -99,19 +99,19 @@ def held_vectors(view: StoreView, source_ids: Sequence[str]) -> HeldVectors:
     import numpy as np  # only here: the rest of the store works without it
 
     origin = Origin(view.learnt.moves, tuple(sorted({key for _, key in IndexTexts(view).holding(source_ids)})))
-    held = HeldVectors([], [], np.empty(0, np.int64), np.empty((0, view.state.dimension), np.float32), origin)
+    vectors = HeldVectors([], [], np.empty(0, np.int64), np.empty((0, view.state.dimension), np.float32), origin)
     wanted = both(view.state.visible, any_of("source", source_ids), {"exists": {"field": "vector"}})
     fields = (*CHUNK_FIELDS, "source", "document_id", "version", "part", "vector")
     rows: list[dict[str, Any]] = [
         {**row, "vector": np.array(row["vector"], np.float32)}
         for row in view.calls.snapshot(view.indices, wanted, fields)
     ]
-    lengths, parts = list[int](), [held.parts]
+    lengths, parts = list[int](), [vectors.parts]
     for _, group in groupby(sorted(rows, key=_PLACE), key=itemgetter("row")):
         first, *further = group
         if first["part"] == 0:  # else the text's first vector had no direction, and none was kept
-            held.source_ids.append(first["source"])
-            held.chunks.append(chunk_of(first))
+            vectors.source_ids.append(first["source"])
+            vectors.chunks.append(chunk_of(first))
             lengths.append(1 + len(further))
             parts += [row["vector"][np.newaxis] for row in (first, *further)]
-    return held._replace(lengths=np.array(lengths, np.int64), parts=np.concatenate(parts))
+    return vectors._replace(lengths=np.array(lengths, np.int64), parts=np.concatenate(parts))

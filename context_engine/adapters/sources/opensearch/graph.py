@@ -129,11 +129,11 @@ class IndexWords:
         return {word: self._counts[word] for word in words if word in self._counts}
 
     def _look_up(self) -> frozenset[str]:
-        held = [(word, [kept(term) for term in terms(word)]) for word in self._asked]
-        looked_up = [(word, own) for word, own in held if own]
+        terms_of = [(word, [kept(term) for term in terms(word)]) for word in self._asked]
+        looked_up = [(word, own) for word, own in terms_of if own]
         bodies: list[Mapping[str, Any]] = [
             {"size": 1, "_source": False, "query": both(self._rows, holding_any(own))} for _, own in looked_up
         ]
         results = self._view.search(bodies)
         some = {word for (word, _), result in zip(looked_up, results, strict=True) if result["hits"]["hits"]}
-        return frozenset(some | {word for word, own in held if not own})
+        return frozenset(some | {word for word, own in terms_of if not own})

@@ -154,14 +154,14 @@ class IndexSearch(ViewSearch):
         it finds them together.
         """
         wanted = both(_SEARCHED, source.query, any_of("row", rows))
-        found = [_found_row(row) for row in self._view.rows(wanted, _FOUND)]
-        text, numbers = self._ranker.text_scores(found), [row.rid for row in found]
+        found_rows = [_found_row(row) for row in self._view.rows(wanted, _FOUND)]
+        text, numbers = self._ranker.text_scores(found_rows), [row.rid for row in found_rows]
         if self._vector is None:
-            ranking = self._ranker.of_text(found, text, more=False)
+            ranking = self._ranker.of_text(found_rows, text, more=False)
         else:
             (first,) = self._found([self._pooled(EVERYTHING, FIRST)])
             cosine, best = cosines(self._view, self._vector, numbers), self._ranker.evidence(first)
-            ranking = self._ranker.of_both(source.source_id, found, text, cosine, best, more=False)
+            ranking = self._ranker.of_both(source.source_id, found_rows, text, cosine, best, more=False)
         chunks = self._chunks(numbers)
         kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
         return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
@@ -169,9 +169,9 @@ class IndexSearch(ViewSearch):
     def ranked_in(self, source: IndexedRows, documents: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
         each = [both(source.query, {"term": {"document": document}}) for document in documents]
-        found = self._found([self._pooled(rows, LEAST_POOL) for rows in each])
+        pools = self._found([self._pooled(rows, LEAST_POOL) for rows in each])
         return {
-            document: ranked(self._ranker.text_scores(rows)) for document, rows in zip(documents, found, strict=True)
+            document: ranked(self._ranker.text_scores(rows)) for document, rows in zip(documents, pools, strict=True)
         }
 
     def _chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
@@ -184,13 +184,13 @@ class IndexSearch(ViewSearch):
             pool: most rows of a source that are scored.
         """
         first = [] if self._vector is None else [self._pooled(EVERYTHING, FIRST)]
-        found = self._found([*first, *(self._pooled(source.query, pool) for source in sources)])
+        pools = self._found([*first, *(self._pooled(source.query, pool) for source in sources)])
         if self._vector is None:
             return {
                 source.source_id: self._ranker.of_text(rows, self._ranker.text_scores(rows), more=len(rows) >= pool)
-                for source, rows in zip(sources, found, strict=True)
+                for source, rows in zip(sources, pools, strict=True)
             }
-        return self._merged(sources, self._vector, self._ranker.evidence(found[0]), found[1:], pool)
+        return self._merged(sources, self._vector, self._ranker.evidence(pools[0]), pools[1:], pool)
 
     def _merged(
         self,

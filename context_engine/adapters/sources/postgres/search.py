@@ -89,15 +89,15 @@ class SnapshotView(NamedTuple):
 
     def collection(self, question: StoreQuestion | None) -> ScoredCollection:
         """Return the statistics of the readable texts for the terms of a question."""
-        held = [one_class for one_class in self.state.classes if one_class.key in self.classes]
+        classes = [one_class for one_class in self.state.classes if one_class.key in self.classes]
         words = [] if question is None else [*{*question.weights, *question.credited}]
         rows = self.session.execute(
             "SELECT term, sum(texts), sum(heads) FROM terms WHERE class_key = ANY(%s) AND term = ANY(%s) GROUP BY term",
             (self.classes, words),
         ).fetchall()
         return ScoredCollection(
-            sum(one_class.texts for one_class in held),
-            sum(one_class.words for one_class in held),
+            sum(one_class.texts for one_class in classes),
+            sum(one_class.words for one_class in classes),
             {term: int(texts) for term, texts, _ in rows},
             {term: int(heads) for term, _, heads in rows},
         )
@@ -198,17 +198,17 @@ class StoreSearch(ViewSearch):
             pool: most rows of a source that are scored.
         """
         rows = self._rows_by_text(sources, pool)
-        found = {source.key: [row for row in rows if row.source_key == source.key] for source in sources}
+        rows_of = {source.key: [row for row in rows if row.source_key == source.key] for source in sources}
         if self._vector is None:
             text = self._ranker.text_scores(rows)
             return {
                 source.source_id: self._ranker.of_text(own, text, more=len(own) >= pool)
                 for source in sources
-                for own in [found[source.key]]
+                for own in [rows_of[source.key]]
             }
         best = self._evidence()
         return {
-            source.source_id: self._merged(source, self._vector, found[source.key], best, pool) for source in sources
+            source.source_id: self._merged(source, self._vector, rows_of[source.key], best, pool) for source in sources
         }
 
     def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:

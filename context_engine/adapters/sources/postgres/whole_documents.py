@@ -67,12 +67,12 @@ def stored_documents(
         cursor.itersize = _AT_ONCE
         names = [list(part) for part in zip(*keys, strict=True)] or [[], []]
         cursor.execute(_DOCUMENTS.format(vectors=vectors).encode(), (*names, source_id), binary=True)
-        found = groupby(cursor, key=itemgetter(0))
-        place, rows = next(found, (0, iter(())))
+        groups = groupby(cursor, key=itemgetter(0))
+        place, rows = next(groups, (0, iter(())))
         for number, key in enumerate(keys, 1):
             if place == number:
                 yield _document(key, list(rows), model, kind)
-                place, rows = next(found, (0, iter(())))
+                place, rows = next(groups, (0, iter(())))
             else:
                 yield None
 
@@ -80,9 +80,9 @@ def stored_documents(
 def _document(key: tuple[str, str], rows: Sequence[Any], model: str, kind: str) -> WholeDocument:
     _, content_hash, indexed_at, rules, classification, *_ = rows[0]
     access = AccessClass(rules, Classification(classification) if classification else None)
-    held = [row[5:] for row in rows if row[5] is not None]
-    chunks = [as_written(ChunkRow(*row[:4])) for row in held]
-    vectors = [[from_server(part, kind) for part in row[4]] for row in held]
+    chunk_rows = [row[5:] for row in rows if row[5] is not None]
+    chunks = [as_written(ChunkRow(*row[:4])) for row in chunk_rows]
+    vectors = [[from_server(part, kind) for part in row[4]] for row in chunk_rows]
     return WholeDocument(*key, content_hash, indexed_at, access, chunks, vectors, model if any(vectors) else "")
 
 

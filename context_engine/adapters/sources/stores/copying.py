@@ -186,9 +186,9 @@ class _Plan(NamedTuple):
 
     @classmethod
     def of(cls, origin: Copyable, sink: Sink, source_id: str, *, delete: bool) -> _Plan:
-        wanted, held = origin.document_hashes(source_id), sink.documents(source_id)
-        missing = [key for key, content_hash in wanted.items() if held.get(key) != content_hash]
-        extra = sorted(held.keys() - wanted.keys())
+        wanted, copied = origin.document_hashes(source_id), sink.documents(source_id)
+        missing = [key for key, content_hash in wanted.items() if copied.get(key) != content_hash]
+        extra = sorted(copied.keys() - wanted.keys())
         return cls(source_id, len(wanted), missing, *((extra, ()) if delete and wanted else ((), extra)))
 
     def report(self) -> SourceCopy:

@@ -139,13 +139,13 @@ class Learnt:
         They count as measured on the documents as they are.
         """
         keys = {each.holds: each.key for each in classes}
-        found = [
+        measured = [
             (calibration.model_id, keys[access], calibration, texts.extent(keys[access], source_ids))
             for access, calibration in calibrations
             if access in keys
         ]
-        if found:
-            self.replace_calibrations(domain, self.calibrations(domain).keys(), found)
+        if measured:
+            self.replace_calibrations(domain, self.calibrations(domain).keys(), measured)
 
     def adopt(self, other: Learnt) -> None:
         """Take over what another store has learnt; this one has learnt nothing."""

@@ -322,28 +322,28 @@ class Scorer:
 
     def _score(self, row: FoundRow) -> tuple[float, float]:
         """Return the score of a row before `covered`, and its share."""
-        held, pairs = self._held(row.body)
+        counts, pairs = self._held(row.body)
         norm = K1 * (1.0 - B + B * len(row.body) / self._mean)
         score = 0.0
         for group in self._question.groups:
-            score += max([self._of_name(name, held, pairs, norm) for name in group])
+            score += max([self._of_name(name, counts, pairs, norm) for name in group])
         in_head = row.head & self._standing_for.keys()
         score += fsum([self._in_head[term] for term in in_head if term in self._in_head])
-        return score, min(self._covered((*held, *pairs), in_head) / self._total, 1.0)
+        return score, min(self._covered((*counts, *pairs), in_head) / self._total, 1.0)
 
-    def _covered(self, held: Iterable[Held], in_head: Iterable[str]) -> float:
+    def _covered(self, terms_held: Iterable[Held], in_head: Iterable[str]) -> float:
         """Return the information of the question's terms that a row holds, half of it for words in its head only."""
         standing = self._standing_for
-        credits = dict.fromkeys(chain.from_iterable([standing[name] for name in held if name in standing]), 1.0)
+        credits = dict.fromkeys(chain.from_iterable([standing[name] for name in terms_held if name in standing]), 1.0)
         for name in in_head:
             credit = 1.0 if any(map(str.isdigit, name)) else HEADED
             for term in standing[name]:
                 credits[term] = max(credits.get(term, 0.0), credit)
         return fsum([credit * self._information[term] for term, credit in credits.items()])
 
-    def _of_name(self, name: _Name, held: Mapping[str, int], pairs: Mapping[Pair, int], norm: float) -> float:
+    def _of_name(self, name: _Name, counts: Mapping[str, int], pairs: Mapping[Pair, int], norm: float) -> float:
         score = 0.0
-        for term, tf in held.items():
+        for term, tf in counts.items():
             if weight := name.words.get(term):
                 score += weight * self._idf[term] * tf * (K1 + 1.0) / (tf + norm)
         for pair, tf in pairs.items():
@@ -354,13 +354,13 @@ class Scorer:
 
     def _held(self, body: Sequence[str]) -> tuple[dict[str, int], Counter[Pair]]:
         """Return how often the body holds each term and each pair of the question."""
-        held: dict[str, int] = {}
+        counts: dict[str, int] = {}
         pairs: Counter[Pair] = Counter()
         last, before = "", -2
         for place in compress(count(), map(self._idf.__contains__, body)):
             term = body[place]
-            held[term] = held.get(term, 0) + 1
+            counts[term] = counts.get(term, 0) + 1
             if place == before + 1 and (last, term) in self._pairs:
                 pairs[last, term] += 1
             last, before = term, place
-        return held, pairs
+        return counts, pairs

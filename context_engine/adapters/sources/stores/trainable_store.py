@@ -91,9 +91,9 @@ def plan_of(
     Args:
         kept: the calibrations of the domain, by scorer and class.
     """
-    held = texts.holding(source_ids)
-    names = [name for name in source_ids if name in {name for name, _ in held}]
-    keys = sorted({key for _, key in held})
+    partitions = texts.holding(source_ids)
+    names = [name for name in source_ids if name in {name for name, _ in partitions}]
+    keys = sorted({key for _, key in partitions})
     due = [
         (scorer, key)
         for scorer in scorers

@@ -117,8 +117,8 @@ def _lines(drift: ChunkDrift) -> Iterator[Text]:
     version = f" v{shown.document_version}" if shown.document_version else ""
     section = f" §{shown.chunk.section}" if shown.chunk is not None and shown.chunk.section else ""
     name = f"{title or shown.document_id or shown.chunk_id}{version}{section}"
-    told = (state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
-    yield styled(f"{shown.rank:>2}  ", told, f"{name}  ", (f"{shown.source_id}/{shown.chunk_id}", "dim"))
+    state_text = (state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
+    yield styled(f"{shown.rank:>2}  ", state_text, f"{name}  ", (f"{shown.source_id}/{shown.chunk_id}", "dim"))
     for parts in _changes(drift):
         yield styled("    ", *parts)
 

@@ -112,12 +112,12 @@ def _check(form: str, out: Path | None, *, with_texts: bool, chosen: bool, as_js
 def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
     from context_engine.audit.ledger.export_tiles import export_tiles
 
-    told = export_tiles(ledger, folder, with_texts=with_texts)
+    tiles = export_tiles(ledger, folder, with_texts=with_texts)
     note(
-        f"written: {folder}: {counted(told.size, 'record')}; {counted(told.written, 'file')} new, {told.kept} there "
-        f"already, {told.removed} removed"
+        f"written: {folder}: {counted(tiles.size, 'record')}; {counted(tiles.written, 'file')} new, {tiles.kept} there "
+        f"already, {tiles.removed} removed"
     )
-    return {"out": str(folder), **told._asdict()}
+    return {"out": str(folder), **tiles._asdict()}
 
 
 def _lines(

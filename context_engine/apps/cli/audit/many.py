@@ -179,8 +179,8 @@ def _report(results: Sequence[Examined], *, as_json: bool) -> None:
     first, last = results[0].time, results[-1].time
     print_table(("result", ">records"), counts.most_common())
     print_line(f"{counted(len(results), 'record')} from {first} to {last}")
-    told = [result for result in results if result.why]
-    for result in told[:_SHOWN]:
+    unlike = [result for result in results if result.why]
+    for result in unlike[:_SHOWN]:
         print_line(f"{result.search_id}  {result.result}: {result.why}", "yellow")
-    if len(told) > _SHOWN:
-        note(f"and {len(told) - _SHOWN} more; --json or --results has them.")
+    if len(unlike) > _SHOWN:
+        note(f"and {len(unlike) - _SHOWN} more; --json or --results has them.")

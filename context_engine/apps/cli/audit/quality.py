@@ -72,7 +72,7 @@ def _print(lines: Sequence[QualityLine]) -> None:
     print_table(columns, [_row(line) for line in lines])
     for line in lines:
         for excursion in line.excursions:
-            print_line("\n".join(_told(line, excursion)), "yellow" if excursion.ended else "red")
+            print_line("\n".join(_described(line, excursion)), "yellow" if excursion.ended else "red")
     if any(not line.compares for line in lines):
         note("A figure with too short a past is not compared yet.")
 
@@ -88,7 +88,7 @@ def _share(count: Count) -> str:
     return f"{100 * count.share:.1f} %" if count.total else "–"
 
 
-def _told(line: QualityLine, excursion: Excursion) -> Iterator[str]:
+def _described(line: QualityLine, excursion: Excursion) -> Iterator[str]:
     from context_engine.insight.quality_watch import FIGURES
 
     now, past = excursion.outcomes, excursion.past

@@ -223,13 +223,13 @@ def _print(results: list[RehearsedSearch]) -> None:
     print_table(("domain", "change", ">answers", ">askers"), rows)
     changed = [result for result in results if result.change not in ("same", "scores")]
     for result in changed[:_MOST_LINES]:
-        print_line(f"{result.search_id}  {_told(result)}", "yellow")
+        print_line(f"{result.search_id}  {_described(result)}", "yellow")
     if len(changed) > _MOST_LINES:
         note(f"and {len(changed) - _MOST_LINES} more; --json has them.")
     note(f"{counted(len(results), 'question')} asked twice; nothing was changed or recorded")
 
 
-def _told(result: RehearsedSearch) -> str:
+def _described(result: RehearsedSearch) -> str:
     answer = result.answer
     if answer is None:
         return f"failed: {result.problem}"

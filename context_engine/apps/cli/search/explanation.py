@@ -79,8 +79,8 @@ def _sources(result: SearchResult) -> Table:
     for source in result.sources:
         state = Text(source.state, _STATE_STYLES.get(source.state, ""))
         took = Text(ms(source.elapsed_ms), "dim")
-        told = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
-        outcome = Text(clean(told), "" if source.error else "dim")
+        words = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
+        outcome = Text(clean(words), "" if source.error else "dim")
         rows.append((source.source_id, tier_text(source.authority_tier), state, took, outcome))
     return _grid(rows)
 

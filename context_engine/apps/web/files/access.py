@@ -45,10 +45,10 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
 
 
 def _roles(matrix: AccessMatrix) -> str:
-    told = "The lowest clearance that opens a source to a caller with only this role or group."
+    intro = "The lowest clearance that opens a source to a caller with only this role or group."
     heads = [_holder_html(holder) for holder in matrix.needed]
     cells = [[_least_html(needed[place]) for needed in matrix.needed.values()] for place in range(len(matrix.sources))]
-    return _section("By role and group", told, heads, _with_sources(matrix, cells))
+    return _section("By role and group", intro, heads, _with_sources(matrix, cells))
 
 
 def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
@@ -62,8 +62,8 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
         cells.append([_may(decision, decision_words(decision, domain, source)) for decision in decided])
     heads = [html_text(principal.id) for principal in matrix.principals]
     who = "".join(f"<li>{html_text(principal_words(each))}</li>" for each in matrix.principals)
-    told = "The principals of access.yaml. Documents classified above a principal's clearance are withheld from it."
-    return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
+    intro = "The principals of access.yaml. Documents classified above a principal's clearance are withheld from it."
+    return _section("By principal", intro, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
 
 
 def _rules(domains: Iterable[DomainSpec]) -> str:
@@ -88,13 +88,13 @@ def _with_sources(matrix: AccessMatrix, cells: Iterable[Iterable[str]]) -> Itera
 
 
 def _section(
-    title: str, told: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], after: str = ""
+    title: str, intro: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], after: str = ""
 ) -> str:
     columns = ("Domain", "Source", "Classification", *heads)
     head = "".join(f"<th scope=col>{name}</th>" for name in columns)
     body = "".join(f"<tr>{source}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n" for source, cells in rows)
     return (
-        f"<section>\n<h2>{title}</h2>\n<p>{told}</p>\n<div class=scroll><table><thead><tr>{head}</tr></thead>\n"
+        f"<section>\n<h2>{title}</h2>\n<p>{intro}</p>\n<div class=scroll><table><thead><tr>{head}</tr></thead>\n"
         f"<tbody>{body}</tbody></table></div>\n{after}</section>\n"
     )
 

@@ -129,8 +129,8 @@ class ReviewCase:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        told = None if self.explanation is None else self.explanation.model_dump(mode="json")
-        return {"record": self.record.model_dump(mode="json"), "explanation": told}
+        explanation = None if self.explanation is None else self.explanation.model_dump(mode="json")
+        return {"record": self.record.model_dump(mode="json"), "explanation": explanation}
 
 
 def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: bool) -> ReviewCase:
@@ -145,8 +145,8 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
         AuditError: the ledger cannot be read.
         MaskingError: a masker failed.
     """
-    told = described(record, operator=operator)
-    entry = told.entry
+    response = described(record, operator=operator)
+    entry = response.entry
     is_search = entry["kind"] in SEARCHES
     explanation, texts, problem = None, {}, ""
     try:
@@ -155,36 +155,36 @@ def case_of(record: OwnedRecord, *, operator: bool, mask: Mask | None, demo: boo
             texts = _texts(record) if operator else {}
     except LedgerCorrupt as error:
         problem = str(error)
-    masked = mask if mask is not None and _setting(told, "mask_contexts") else None
+    masked = mask if mask is not None and _setting(response, "mask_contexts") else None
     stages = tuple(_stages(entry))
     order = {stage.name: place for place, stage in enumerate(stages)}
     ended = sorted(
-        (fate for fate in told.fates if fate["outcome"] != "returned"), key=lambda fate: _distance(fate, order)
+        (fate for fate in response.fates if fate["outcome"] != "returned"), key=lambda fate: _distance(fate, order)
     )
     full = exceptions_of(entry)
     return ReviewCase(
-        record=told,
+        record=response,
         explanation=explanation,
-        question=_question(told, explanation, masked),
+        question=_question(response, explanation, masked),
         exceptions=tuple(words for name, words in EXCEPTIONS.items() if name in full),
         stages=stages,
-        chunks=tuple(_chunks(told, explanation, texts, masked)) if is_search else (),
+        chunks=tuple(_chunks(response, explanation, texts, masked)) if is_search else (),
         fates=tuple(map(_fate, ended[:_MOST_FATES])),
         more_fates=max(len(ended) - _MOST_FATES, 0),
-        settings=tuple(_settings(told)),
-        answers=tuple(_answers(record, told, masked)),
+        settings=tuple(_settings(response)),
+        answers=tuple(_answers(record, response, masked)),
         problem=problem,
     )
 
 
-def _setting(told: RecordResponse, name: str) -> bool:
-    return bool(((told.settings or {}).get(name) or {}).get("value"))
+def _setting(record: RecordResponse, name: str) -> bool:
+    return bool(((record.settings or {}).get(name) or {}).get("value"))
 
 
-def _question(told: RecordResponse, explanation: Explanation | None, mask: Mask | None) -> str | None:
+def _question(record: RecordResponse, explanation: Explanation | None, mask: Mask | None) -> str | None:
     if explanation is not None:
         return explanation.question or None
-    kept: Mapping[str, Any] = told.answer or told.question or {}
+    kept: Mapping[str, Any] = record.answer or record.question or {}
     asked = kept.get("asked") or (kept.get("request") or {}).get("query")
     return None if asked is None else str(asked) if mask is None else mask(str(asked))
 
@@ -245,19 +245,19 @@ def _number(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _settings(told: RecordResponse) -> Iterator[tuple[str, Any, str]]:
-    for name, row in (told.settings or {}).items():
+def _settings(record: RecordResponse) -> Iterator[tuple[str, Any, str]]:
+    for name, row in (record.settings or {}).items():
         if name not in _DEFAULTS or row["value"] != _DEFAULTS[name]:
             yield name, setting_words(name, row["value"]), str(row["origin"])
 
 
-def _answers(record: OwnedRecord, told: RecordResponse, mask: Mask | None) -> Iterator[CaseAnswer]:
-    if told.entry["kind"] == "answer":
-        yield _answer(told.entry, told.answer, told.question_missing, mask)
+def _answers(record: OwnedRecord, response: RecordResponse, mask: Mask | None) -> Iterator[CaseAnswer]:
+    if response.entry["kind"] == "answer":
+        yield _answer(response.entry, response.answer, response.question_missing, mask)
         return
     from context_engine.audit.review.account import account_of
 
-    for entry in told.answers[:_MOST_ANSWERS]:
+    for entry in response.answers[:_MOST_ANSWERS]:
         stored = record.ledger.entry(entry["id"])
         if stored is None or stored.entry is None:
             continue

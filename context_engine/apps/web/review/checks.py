@@ -54,9 +54,9 @@ def replay_now(deployment: Deployment, caller: Authenticated, record: OwnedRecor
 
 def replay_finding(record: OwnedRecord, now: Now) -> CheckFinding:
     """Compute a recorded search or answer again from its record alone."""
-    told: list[str] = []
+    lines: list[str] = []
     try:
-        again = replayed(record.ledger, record.record_id, replace(now, tell=told.append))
+        again = replayed(record.ledger, record.record_id, replace(now, tell=lines.append))
     except QueryNotRecorded:
         sealed = "It cannot be replayed: only a digest of the question is kept"
         return CheckFinding(kind="replay", state="warn", headline=sealed)
@@ -66,9 +66,9 @@ def replay_finding(record: OwnedRecord, now: Now) -> CheckFinding:
         same = "Identical: the record gives the same answer to the byte"
         if isinstance(again, AnswerReplay):
             same = "Identical: the record gives the same sentences with the same verdicts"
-        return CheckFinding(kind="replay", state="good", headline=same, lines=told, replay=again)
+        return CheckFinding(kind="replay", state="good", headline=same, lines=lines, replay=again)
     why = again.explanation or "a context differs"
-    return CheckFinding(kind="replay", state="bad", headline=f"NOT identical: {why}", lines=told, replay=again)
+    return CheckFinding(kind="replay", state="bad", headline=f"NOT identical: {why}", lines=lines, replay=again)
 
 
 def drift_now(deployment: Deployment, caller: Authenticated, record: OwnedRecord, _reviewed: Reviewed) -> CheckFinding:
