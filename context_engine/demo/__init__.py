@@ -72,8 +72,7 @@ def is_built(place: Path) -> bool:
 def ensure_base(folder: Path, registry: Registry, progress: Progress | None = None) -> Path:
     """Return the demo's data folder, building its base if it does not exist yet.
 
-    Of several processes that start at once one builds and the others wait for it; a build that was broken off is
-    gone on with.
+    Of several processes that start at once, one builds and the others wait for it. An interrupted build is continued.
 
     Args:
         folder: the user's data folder.

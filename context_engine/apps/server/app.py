@@ -128,7 +128,7 @@ def _as_ours(request: Request, error: Exception) -> Exception:
 
 
 def _allowed(request: Request) -> dict[str, str] | None:
-    """Return the methods of an address, each of whose routes has one; None if its route takes all and refused this."""
+    """Return the Allow header of an address; None if its route takes every method and refused this one itself."""
     scopes = {method: {**request.scope, "method": method} for method in _METHODS}
     routes = request.app.routes
     allowed = [

@@ -123,7 +123,7 @@ def read_question(
 def read_kept(
     data: bytes, record_id: str, *, query: str | None = None, pseudonyms: Sequence[Pseudonyms] = ()
 ) -> dict[str, Any]:
-    """Restore the JSON object of an addendum that is kept as its question is.
+    """Restore the JSON object of an addendum, which is sealed or open as its question is.
 
     Args:
         query: the question itself, needed if it is sealed.

@@ -155,7 +155,7 @@ def shortlist(
     """
     settings = plan.settings
     most = max(_LEAST, _PER_PLACE * settings.stage2_top_k)
-    if len(rows) <= 2 * most or table.paths or not _told_by_scores(plan):
+    if len(rows) <= 2 * most or table.paths or not _decided_by_scores(plan):
         return None
     candidates = [table.candidates[row] for row in rows]
     counted = statistics.keys() >= {candidate.spec.id for candidate in candidates}
@@ -176,7 +176,7 @@ def boosts(table: CandidateTable, rows: Sequence[int], settings: Settings) -> li
     return [of_tier[table.tiers[row]] if table.trusted(row) else 0.0 for row in rows]
 
 
-def _told_by_scores(plan: SearchPlan) -> bool:
+def _decided_by_scores(plan: SearchPlan) -> bool:
     """Whether nothing in the plan needs the text of every candidate."""
     settings, request, query = plan.settings, plan.request, plan.prepared
     if settings.learnt_blend is not None or settings.mmr_lambda is not None or settings.recency_weight:

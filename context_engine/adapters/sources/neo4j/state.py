@@ -57,7 +57,7 @@ class GraphState:
 
     Attributes:
         generation: number of the last commit.
-        cleaned: of the nodes that died with this commit or an earlier one, some are deleted.
+        cleaned: number of the last commit whose dead nodes are being deleted, or are gone.
         next_row: number of the next node.
         model_id, dimension: of the vectors; None and 0 without any.
         sources: that were ever written.
