@@ -94,8 +94,8 @@ class IngestCommand:
     metavar="ADAPTER",
     default=_DEFAULT_ADAPTER,
     show_default=True,
-    help="Write to the sources of this adapter: local, dify (where each record of a table becomes a document), or "
-    "another installed adapter that can be written to.",
+    help="Write to the sources of this adapter: local, dify (where each record of a table becomes a document), "
+    "postgres, opensearch, neo4j, or another installed adapter that can be written to.",
 )
 @click.option("--source", "source_id", metavar="ID", help="Put every file into this source, regardless of the rules.")
 @click.option(
@@ -133,7 +133,9 @@ class IngestCommand:
 @click.option("--json", "as_json", is_flag=True, help="Write the report as one JSON object.")
 @with_location
 def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool, **options: Any) -> int:
-    """Cut the documents of PATH into chunks and write them to the embedded knowledge base, or to Dify.
+    """Cut the documents of PATH into chunks and write them to a knowledge base.
+
+    That is the embedded one, or with --to a dataset of Dify, PostgreSQL, OpenSearch or Neo4j.
 
     Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV are read, and with the
     extra 'documents' DOCX, PPTX, ODT, XLSX, PDF and HTML. Old DOC, XLS and PPT files are read if LibreOffice is
