@@ -99,6 +99,7 @@ def prepare(
     strategies: Mapping[str, ChunkingStrategy] | None = None,
     max_chunk_tokens: int | None = None,
     document_id: str | None = None,
+    stated: bool = True,
 ) -> PreparedDocument:
     """Return a document with its identity, declared fields and hash; nothing is cut yet.
 
@@ -110,6 +111,7 @@ def prepare(
         strategies: the chunking table; None: the built-in one.
         max_chunk_tokens: upper bound for every chunk, over the table and profiles; None: 512, or the profile's size.
         document_id: the id, instead of the file's name, if the document states none.
+        stated: whether an id that the document states counts.
 
     Raises:
         ConfigError: the rule names an unknown profile.
@@ -117,7 +119,8 @@ def prepare(
     loaded, repairs = _sound(loaded)
     fields = _fields(loaded)
     declared = DeclaredFields(fields)
-    own_id = next((declared_id for name in ID_FIELDS[loaded.record] if (declared_id := declared.text(name))), None)
+    names = ID_FIELDS[loaded.record] if stated else ()
+    own_id = next((declared_id for name in names if (declared_id := declared.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, declared)
     contents = set_aside(loaded)

@@ -177,9 +177,14 @@ def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator
 
 
 def prepared(
-    taker: Assignment, loaded: LoadedDocument, options: IngestOptions, document_id: str | None = None
+    taker: Assignment,
+    loaded: LoadedDocument,
+    options: IngestOptions,
+    document_id: str | None = None,
+    *,
+    stated: bool = True,
 ) -> PreparedDocument:
-    """Prepare a document by the options; `document_id` is used if it states no id."""
+    """Prepare a document by the options; `document_id` is used if it states no id, or without `stated`."""
     return prepare(
         loaded,
         taker.rule,
@@ -187,4 +192,5 @@ def prepared(
         strategies=options.strategies,
         max_chunk_tokens=options.max_chunk_tokens,
         document_id=document_id,
+        stated=stated,
     )

@@ -255,6 +255,10 @@ class _IngestRun:
         key = (document.document_id, document.version)
         if not document.named and (key in seen or self.held.is_unread(taker.source_id, key)):
             document, chunks = prepared(taker, loaded, self.options, loaded.place), None
+        elif key in seen and loaded.record:
+            document, chunks = prepared(taker, loaded, self.options, loaded.place, stated=False), None
+            reason = f"records of {loaded.path} have ids of other records: each is identified by its place"
+            self.untyped[taker.source_id, NoticeCode.ID_REPEATED, reason] += 1
         key = (document.document_id, document.version)
         if key in seen:
             name = f"{key[0]!r} version {key[1]!r}" if key[1] else repr(key[0])

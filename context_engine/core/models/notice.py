@@ -302,7 +302,7 @@ class NoticeCode(StrEnum):
     CELLS_NOT_READ = "cells_not_read", "Cells beyond the last column were not read.", "count"
     FORMULA_WITHOUT_VALUE = "formula_without_value", "Formulas without a saved value were kept as formulas.", "count"
     HEADER_ROW_ASSUMED = "header_row_assumed", "A row was taken as the column names."
-    ID_REPEATED = "id_repeated", "A record repeats the id of another: it is identified by its row."
+    ID_REPEATED = "id_repeated", "A record repeats the id of another: it is identified by its place."
     RECORD_REPAIRED = "record_repaired", "A malformed line or record was read as it stands."
     DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
     OUTSIDE_QUESTIONS = "outside_questions", "Text outside of questions and answers was left out.", "count"

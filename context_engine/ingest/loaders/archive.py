@@ -23,6 +23,7 @@ _KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentati
 _MODULE: Final = re.compile(r"Basic/[^/]+/(?!(?:script|dialog)-l[bc]\.xml$)[^/]+$|Scripts/.+[^/]$")  # of ODF
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
+_EXTERNAL: Final = re.compile(rb'<!DOCTYPE\s+[\w:.-]+\s+(?:PUBLIC\s+"[^"<>[]*"|SYSTEM)\s+"[^"<>[]*"\s*>')
 _PROLOG: Final = 1 << 16
 _BLOCK: Final = 1 << 16
 _STRICT: Final = (  # namespaces of ISO 29500 Strict, and the transitional ones that most programs write
@@ -110,7 +111,11 @@ def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> s
 
 
 def _declares(prolog: bytes) -> bool:
-    """Whether XML has a document type, or could have one after the examined prolog."""
+    """Whether XML has a document type, or could have one after the examined prolog.
+
+    One that only names a file, as formulas of OpenOffice do, is none: the file is never fetched.
+    """
+    prolog = _EXTERNAL.sub(b"", prolog, count=1)
     if b"<!DOCTYPE" in prolog or b"<!ENTITY" in prolog:
         return True
     bare = _BEFORE_ROOT.sub(b"", prolog)

@@ -41,11 +41,20 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
     for turn, group in groupby(lines, key=lambda line: line.turn):
         run = list(group)
         rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
-        if len(run) <= _MOST_CUT and _is_disordered(run):
+        if sum(_steps_back(above, below) for above, below in pairwise(run)) >= _LEAST_ROWS:
+            out += (line for row in _heights(run) for line in row)
+        elif len(run) <= _MOST_CUT and _is_disordered(run):
             out += _from_the_top(run)
         else:
             out += reversed(run) if turn != upright and rising > len(run) / 2 else run
     return out
+
+
+def _steps_back(above: PdfLine, below: PdfLine) -> bool:
+    """Whether a line of text is drawn to the left of the one before it, at about its height: columns are interwoven."""
+    if min(len(above.text), len(below.text)) < _LEAST_LENGTH:
+        return False
+    return below.right < above.left and min(above.top, below.top) > max(above.bottom, below.bottom)
 
 
 def order_of_boxes(boxes: Sequence[Box]) -> list[int]:
@@ -167,14 +176,11 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
     out: list[PdfLine] = []
     at = 0
     while at < len(rows):
-        end, gutters = _region(rows, at)
-        columns = _columns(rows[at:end], gutters)
-        if columns and all(map(_is_text, columns)):
-            out += [piece for column in columns for piece in column]
-            at = end
-        else:
-            out += rows[at].lines
-            at += 1
+        regions = ((end, _columns(rows[at:end], gutters)) for end, gutters in _regions(rows, at))
+        of_text = ((end, columns) for end, columns in regions if columns and all(map(_is_text, columns)))
+        end, columns = next(of_text, (at + 1, [rows[at].lines]))
+        out += [piece for column in columns for piece in column]
+        at = end
     return out
 
 
@@ -218,12 +224,16 @@ def _beside(row: _LineRow, line: PdfLine) -> bool:
     return line.left > row.pieces[-1].right or line.right < row.pieces[0].left
 
 
-def _region(rows: Sequence[_LineRow], start: int) -> tuple[int, list[_Gap]]:
-    """Return the end of the rows that leave gutters of the first row free, and the gutters free in all of them."""
+def _regions(rows: Sequence[_LineRow], start: int) -> list[tuple[int, list[_Gap]]]:
+    """Return the ends of rows that leave gutters of the first row free, and the gutters free in all of them.
+
+    The longest region is first; the others end where a gutter does.
+    """
     first = rows[start]
     gutters = [gap for gap in _free(first)[1:-1] if gap[1] - gap[0] > first.size * PART_GAP]
     if not gutters:
-        return start, []
+        return []
+    ended: list[tuple[int, list[_Gap]]] = []
     end = last = start + 1  # the last row with text on both sides
     while end < min(len(rows), start + _MOST_ROWS):
         above, row = rows[end - 1], rows[end]
@@ -234,13 +244,15 @@ def _region(rows: Sequence[_LineRow], start: int) -> tuple[int, list[_Gap]]:
         free = _common(gutters, _free(row), first.size * PART_GAP)
         if not free:
             break
+        if len(free) < len(gutters):
+            ended.append((last, gutters))
         gutters = free
         end += 1
         if len(_sides(row, gutters)) > 1:
             last = end
     while last < end and _continues(rows[last - 1], rows[last], gutters):  # the first column may be longer
         last += 1
-    return last, gutters
+    return [(last, gutters), *reversed(ended)]
 
 
 def _free(row: _LineRow) -> list[_Gap]:

@@ -7,11 +7,12 @@ import math
 import re
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import accumulate, groupby, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits
 from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
+from context_engine.ingest.loaders.pdf_letters import mended, unnamed, with_unnamed
 
 PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
@@ -26,6 +27,7 @@ _MOST_RECTS: Final = 1_000  # of a line
 _SHORT: Final = 16  # shorter lines are not examined for columns
 _MARGIN: Final = 0.12  # of a page's height: the place of headers and footers
 _MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
+_RUN: Final = 15  # mean characters of the runs of interwoven columns of text; in tables and figures they are shorter
 _FAR: Final = 3  # times a character's height
 
 
@@ -113,12 +115,15 @@ def units(text: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Return a line without non-characters; a hyphen that PDFium marks as splitting a word is U+00AD."""
+    """Return a line without non-characters, a control character in a text as U+FFFD.
+
+    A hyphen that PDFium marks as splitting a word is U+00AD.
+    """
     if text.isascii() and text.isprintable():
         return text.strip()
     marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
     valid = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return (valid if valid.isprintable() else "".join(map(_kept, valid))).strip()
+    return (valid if valid.isprintable() else "".join(map(_kept, with_unnamed(valid)))).strip()
 
 
 def _kept(char: str) -> str:
@@ -173,14 +178,15 @@ class PageText:
         unmapped = 0
         at = 0  # PDFium counts UTF-16
         for raw_line in _LINE.findall(self.text):
-            text = self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at)
+            text = self._mended(self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at), at)
             for bare, unit in self._apart(text.strip(), at + len(text) - len(text.lstrip())):
                 index = self.middle(bare, unit)
-                line = self._placed(bare, unit, index)
+                line, runs = self._placed(bare, unit, index)
                 if self._raw.FPDFText_HasUnicodeMapError(self.handle, index) == 1:
                     unmapped += self._unmapped(bare, unit)
-                if line.text:
-                    out.append(LineText(bare, unit, line))
+                unmapped += unnamed(bare)
+                pieces = [LineText(*run, self.line_at(*run)) for run in runs] or [LineText(bare, unit, line)]
+                out += [piece for piece in pieces if piece.line.text]
             at += units(raw_line)
         return out, unmapped
 
@@ -202,9 +208,18 @@ class PageText:
                     text = f"{text[:place]}{digit}{text[place + 1 :]}"
         return text
 
+    def _mended(self, text: str, unit: int) -> str:
+        """Return a line with accents on their letters, and without spaces that PDFium made up inside words."""
+        turn = self._turn_at(unit) or 0
+        return mended(
+            text,
+            lambda place: self.box_at(unit + units(text[:place]), turn),
+            lambda place: self._raw.FPDFText_IsGenerated(self.handle, self.index(unit + units(text[:place]))) == 1,
+        )
+
     def line_at(self, bare: str, unit: int) -> PdfLine:
         """Return the line of a text at a UTF-16 offset in the page."""
-        return self._placed(bare, unit, self.middle(bare, unit))
+        return self._placed(bare, unit, self.middle(bare, unit))[0]
 
     def box_at(self, unit: int, turn: int) -> Box:
         """Return the box of the character at a UTF-16 offset, with the page turned."""
@@ -261,12 +276,16 @@ class PageText:
         """Return the number of the character at a UTF-16 offset."""
         return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self.handle, unit))
 
-    def _placed(self, bare: str, unit: int, index: int) -> PdfLine:
-        """Return a line with the place of its text objects, and the type of a character in its middle."""
+    def _placed(self, bare: str, unit: int, index: int) -> tuple[PdfLine, list[tuple[str, int]]]:
+        """Return a line with the place of its text objects, and the type of a character in its middle.
+
+        PDFium joins lines of neighbouring columns whose heights overlap. If the words of a line of text go back to the
+        left, its runs are returned too: (text, offset) of the words in one column.
+        """
         raw, page, matrix = self._raw, self.handle, self._matrix
         placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
         if not placed or not raw.FPDFText_GetMatrix(page, index, self._at_matrix):
-            return PdfLine(clean(bare), 0.0, False, 0.0, 0.0)
+            return PdfLine(clean(bare), 0.0, False, 0.0, 0.0), []
         turn = _quarter_turns(matrix)
         size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
         _, bottom, _, top = turned(self._box_of_char(), turn)
@@ -280,11 +299,14 @@ class PageText:
         else:
             spans = self._spans(self.index(unit), self.index(unit + units(bare) - 1), turn)
         blocks = _blocks(spans, size * PART_GAP)
-        texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
-        parts = tuple(LinePart(clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
+        runs = self._runs(bare, unit, turn, blocks) if len(blocks) > 1 else []
+        follow = [number for number, _, _ in runs] == list(range(len(blocks)))
+        parts = tuple(LinePart(clean(text), *blocks[number]) for number, text, _ in runs) if follow else ()
         text = " ".join(part.text for part in parts if part.text) if parts else self._ordered(bare, unit, turn)
         left, right = blocks[0][0], blocks[-1][1]
-        return PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+        line = PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+        of_text = not follow and turn == 0 and len(bare) >= len(runs) * _RUN and not needs_order(bare)
+        return line, [(text, at) for _, text, at in runs] if of_text else []
 
     def _ordered(self, bare: str, unit: int, turn: int) -> str:
         """Return the text of a line; one with right-to-left letters in reading order."""
@@ -331,18 +353,24 @@ class PageText:
                 out.append((box[0], box[2]))
         return out
 
-    def _cut(self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]) -> list[str] | None:
-        """Cut a text into its blocks; None if the words do not follow one another from left to right."""
+    def _runs(
+        self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]
+    ) -> list[tuple[int, str, int]]:
+        """Return the runs of words of one block and height, in their order: (number of the block, text, offset)."""
         middles = [(before[1] + after[0]) / 2 for before, after in pairwise(blocks)]
-        words = []
+        runs: list[tuple[int, int, int, int]] = []  # block, begin and end in the text, offset
+        last: Box = (0.0, 0.0, 0.0, 0.0)
         at, offset = unit, 0
         for word in _WORD.finditer(bare):
             at, offset = at + units(bare[offset : word.start()]), word.start()
-            words.append((bisect(middles, self.box_at(at, turn)[0]), word))
-        if [number for number, _ in groupby(words, key=lambda word: word[0])] != list(range(len(blocks))):
-            return None
-        starts = [next(word.start() for number, word in words if number == block) for block in range(len(blocks))]
-        return [bare[start:end] for start, end in zip(starts, [*starts[1:], len(bare)])]
+            box = self.box_at(at, turn)
+            number = bisect(middles, box[0])
+            if runs and number == runs[-1][0] and min(box[3], last[3]) > max(box[1], last[1]):
+                runs[-1] = runs[-1][0], runs[-1][1], word.end(), runs[-1][3]
+            else:
+                runs.append((number, word.start(), word.end(), at))
+            last = box
+        return [(number, bare[begin:end], at) for number, begin, end, at in runs]
 
     def _unmapped(self, bare: str, unit: int) -> int:
         """Count the characters of a line without a Unicode mapping."""

@@ -240,6 +240,7 @@ class SheetPlace:
         ids: whether a column of ids identifies its records; False if an entity may be in two tables.
         heads: rows known to be heads.
         seen: hashes of the ids met so far.
+        repeats: rows with an id that another row above has.
     """
 
     path: str
@@ -250,6 +251,7 @@ class SheetPlace:
     ids: bool = True
     heads: frozenset[int] = frozenset()
     seen: set[int] = field(default_factory=set)
+    repeats: int = 0
 
     def at(self, number: int) -> str:
         """Return the name of a row in messages."""

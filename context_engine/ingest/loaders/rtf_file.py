@@ -147,7 +147,7 @@ class RtfReader:
                     stack[-1] = (stack[-1][0], True)
                 starred = False
             elif sign == b"*":
-                starred = True
+                starred = self._data[max(0, match.start() - 8) : match.start()].rstrip().endswith(b"{")
             elif sign is not None:
                 self._put(SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
             elif code is not None:

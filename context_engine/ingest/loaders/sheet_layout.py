@@ -46,6 +46,7 @@ _MOST_LINES: Final = 10_000  # characters kept as a possible caption
 _PAIR: Final = 2
 _FEW_ROWS: Final = 2  # up to this many pairs may also be the end of the table above
 _KEY: Final = (*ID_FIELDS[True], "version")
+_MOST_REPEATS: Final = 5  # rows of a sheet that are named because they repeat an id
 Found = Iterator[LoadedDocument | Skipped]
 
 
@@ -325,8 +326,13 @@ class _Layout:
             place.seen.add(known)
             yield record
             return
-        problem = f"{place.at(row.number)} repeats an id from above: it is identified by its {place.row}"
-        place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
+        place.repeats += 1
+        if place.repeats <= _MOST_REPEATS:
+            problem = f"{place.at(row.number)} repeats an id from above: it is identified by its {place.row}"
+            place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
+        elif place.repeats == _MOST_REPEATS + 1:
+            problem = f"more rows from {place.at(row.number)} on repeat an id: each is identified by its {place.row}"
+            place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
         yield from self._record_or_text(self._row(row, table, without_ids(names)), [row])
 
     def _row(self, row: TableRow, table: _Table, names: Sequence[str]) -> LoadedDocument | Skipped:

@@ -387,5 +387,11 @@ def is_wordy(cell: object) -> bool:
 
 
 def without_ids(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the column names with those of id fields spelled so that they do not identify records."""
-    return tuple(name.replace("_", " ") if name in ID_NAMES else name for name in names)
+    """Return the column names with those of id fields spelled so that they do not identify records.
+
+    >>> without_ids(["entity_id", "id", "desk"])
+    ('entity id', 'ID', 'desk')
+    """
+    return tuple(
+        (name.replace("_", " ") if "_" in name else name.upper()) if name in ID_NAMES else name for name in names
+    )

@@ -140,6 +140,20 @@ def test_the_same_document_twice_is_an_error_and_the_first_counts(folder, source
     assert ingest(root, source(RULES), sink).unchanged == 1
 
 
+@pytest.mark.wording
+def test_rows_with_the_ids_of_rows_of_another_file_are_known_by_their_place(folder, source, sink):
+    files = {"desks.csv": "id,Desk\n1,Rates\n2,Credit\n", "limits.csv": "id,Limit\n1,5\n2,7\n3,9\n"}
+    spec = source({"*.csv": "entity_record"})
+    report = ingest(folder(files), spec, sink)
+    places = {("1", ""), ("2", ""), ("limits.csv:2", ""), ("limits.csv:3", ""), ("3", "")}
+    assert (set(sink.documents("sops")), report.errors) == (places, ())
+    assert report.warnings[-1:] == (
+        "source sops: 2 documents: records of limits.csv have ids of other records: each is identified by its place",
+    )
+    again = ingest(folder(files), spec, sink)
+    assert (again.unchanged, again.replaced, again.warnings) == (5, 0, report.warnings)
+
+
 def test_files_of_one_name_in_two_folders_are_two_documents(folder, source, sink):
     root = folder({"a/readme.md": "Page a.", "b/readme.md": "Page b."})
     assert ingest(root, source({"**/*.md": "default"}), sink).errors == ()

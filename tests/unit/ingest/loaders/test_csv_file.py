@@ -187,6 +187,17 @@ def test_an_id_that_stands_twice_loses_no_row(read):
     assert second.warnings == ("line 3 repeats an id from above: it is identified by its line",)
 
 
+@pytest.mark.wording
+def test_a_column_named_id_that_repeats_its_values_loses_no_row(read):
+    rows = read("Id,Amount\n" + "".join(f"{number % 2},{number}\n" for number in range(12)), "a.csv")
+    assert fields(rows) == [
+        {"id" if number < 2 else "ID": str(number % 2), "Amount": str(number)} for number in range(12)
+    ]
+    notices = [notice for row in rows for notice in row.warnings]
+    assert notices[:1] == ["line 4 repeats an id from above: it is identified by its line"]
+    assert notices[5:] == ["more rows from line 9 on repeat an id: each is identified by its line"]
+
+
 def test_columns_named_as_the_fields_of_records_mean_the_same(read):
     (loaded,) = read("Entity ID,Version,Effective Date,Desk\nE-1,3,2026-01-01,Rates\n", "a.csv")
     assert loaded.fields == {"entity_id": "E-1", "version": "3", "effective_from": "2026-01-01", "Desk": "Rates"}

@@ -196,10 +196,21 @@ def test_properties(one):
         ({"META-INF__manifest_xml": "<m:encryption-data/>"}, "is encrypted: save it without a password"),
         ({"Basic__Standard__Module1_xml": "<x/>"}, "holds macros: save it without them"),
         ({"evil_xml": "<!DOCTYPE x [<!ENTITY a 'ha'>]><x/>"}, "has a part evil.xml with a document type (entities)"),
+        ({"evil_xml": '<!DOCTYPE x SYSTEM "x.dtd" [<!ENTITY a "ha">]><x/>'}, "has a part evil.xml with a document"),
     ],
 )
 def test_what_is_refused(refused, given, says):
     assert refused(odt("<text:p>Terms.</text:p>", **given), "a.odt").startswith(says)
+
+
+def test_a_formula_whose_document_type_only_names_a_file(one):
+    formula = (
+        '<?xml version="1.0"?><!DOCTYPE math:math PUBLIC "-//OpenOffice.org//DTD Modified W3C MathML 1.01//EN" '
+        '"math.dtd"><math:math xmlns:math="http://www.w3.org/1998/Math/MathML"><math:semantics>'
+        "<math:annotation>a + b</math:annotation></math:semantics></math:math>"
+    )
+    body = "<text:p>The sum<draw:frame><draw:object xlink:href='./Object 1'/></draw:frame></text:p>"
+    assert one(odt(body, **{"Object 1__content_xml": formula}), "a.odt").text == "The sum\n\na + b"
 
 
 @pytest.mark.wording

@@ -93,3 +93,39 @@ def test_raised_signs_do_not_change_the_order(one):
     text = one(_pdf(draw), "raised.pdf").text
     places = [text.index(rule[-12:]) for rule in _RULES]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("shifts", [(0, 0, 0), (0, 3, 6), (5, 0, 3)])
+def test_three_columns_drawn_line_by_line_are_read_one_after_the_other(one, shifts):
+    words = ("The desk keeps a full register", "A custodian confirms holdings", "Each committee reviews haircuts")
+    lines = [
+        (200 + 12 * number + shift, column, f"{number:02} {words[column]}")
+        for number in range(20)
+        for column, shift in enumerate(shifts)
+    ]
+
+    def draw(pdf):
+        for y, column, text in sorted(lines):
+            pdf.text(40 + 180 * column, y, text)
+
+    text = _words(one(_pdf(draw), "woven.pdf").text)
+    places = [text.index(f"{number:02} {words[column]}") for column in range(3) for number in range(20)]
+    assert places == sorted(places)
+
+
+def test_columns_end_where_a_line_crosses_one_gutter(one):
+    words = ("The desk keeps a full register", "A custodian confirms holdings", "Each committee reviews haircuts")
+
+    def draw(pdf):
+        for number in range(14):
+            pdf.text(40, 200 + 12 * number, f"{number:02} {words[0]}")
+            if number == 7:
+                pdf.text(220, 200 + 12 * number, "All positions of the desk are marked to market every evening")
+                continue
+            for column in (1, 2):
+                pdf.text(40 + 180 * column, 200 + 12 * number, f"{number:02} {words[column]}")
+
+    text = _words(one(_pdf(draw), "crossed.pdf").text)
+    for numbers in (range(7), range(8, 14)):
+        places = [text.index(f"{number:02} {words[column]}") for column in range(3) for number in numbers]
+        assert places == sorted(places)

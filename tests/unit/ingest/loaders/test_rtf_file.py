@@ -48,6 +48,11 @@ def test_fields_show_their_text_not_their_code(text):
     assert text(r"See {\field{\*\fldinst HYPERLINK x}{\fldrslt the policy}} now.\par") == "See the policy now."
 
 
+def test_a_star_within_a_group_hides_nothing(text):
+    body = "\\pard Limits {\\f0\\i0\\*\\cs7\\cf0 bind{\n\\*\\unknown not} all desks}.\\par"
+    assert text(body) == "Limits bind all desks."
+
+
 def test_what_stands_beside_the_text(one):
     body = (
         r"{\header Borrower: Meridian Harbour Ltd\par}{\footer Page {\field{\*\fldinst PAGE}{\fldrslt 3}}\par}"

@@ -1,0 +1,87 @@
+"""Letters that PDFium gives in pieces: accents beside their letters, and spaces made up inside words.
+
+A text keeps its length, because offsets in it are offsets in the page: NOTHING stands where a character is taken away.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from context_engine.ingest.loaders.pdf_digits import Box, height
+
+NOTHING: Final = "\ufdd0"
+"""The place of a character that is taken away; no text may contain it otherwise."""
+UNNAMED: Final = "\ufffd"
+"""A sign for which the font gives only a control character."""
+_COMBINING: Final = {
+    "´": "\u0301", "`": "\u0300", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "ˇ": "\u030c", "˘": "\u0306",
+    "˙": "\u0307", "˚": "\u030a", "˝": "\u030b", "¸": "\u0327", "¯": "\u0304",
+}  # fmt: skip
+_DOTLESS: Final = {"ı": "i", "ȷ": "j"}
+_PLACE: Final = re.compile(rf"[{''.join(_COMBINING)}]|(?<=[^\W_]) (?=[^\W_])")
+_TIGHT: Final = 0.05  # times a letter's height
+_MOST: Final = 2_000  # places of a line
+_CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
+
+
+def mended(text: str, box_of: Callable[[int], Box], is_made_up: Callable[[int], bool]) -> str:
+    """Return a line with accents on the letters they are drawn on, and without spaces made up inside words.
+
+    Args:
+        box_of: the box of the character at a place of `text`.
+        is_made_up: whether PDFium made up the character at a place.
+    """
+    chars = list(text)
+    for match in islice(_PLACE.finditer(text), _MOST):
+        place = match.start()
+        if text[place] != " ":
+            _put_accent(chars, place, box_of)
+        elif is_made_up(place) and _is_inside(text, place, box_of):
+            chars[place] = NOTHING
+    return "".join(chars)
+
+
+def unnamed(text: str) -> int:
+    """Return how many signs of a text have only a control character."""
+    return 0 if text.isprintable() else len(_CONTROL.findall(text))
+
+
+def with_unnamed(text: str) -> str:
+    """Return a text whose signs without a name are U+FFFD, so that a lost letter or minus sign is seen.
+
+    >>> with_unnamed("di\\x1fcult, \\x030.94")
+    'di�cult, �0.94'
+    """
+    return _CONTROL.sub(UNNAMED, text) if any(map(str.isalnum, text)) else text
+
+
+def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> None:
+    """Put the accent at a place on the letter after or before it, if it is drawn above or below that letter."""
+    left, _, right, _ = box_of(place)
+    for at in (place + 1, place - 1):
+        if not 0 <= at < len(chars):
+            continue
+        letter = unicodedata.normalize("NFC", _DOTLESS.get(chars[at], chars[at]) + _COMBINING[chars[place]])
+        if len(letter) == 1 and (box := box_of(at))[0] < (left + right) / 2 < box[2]:
+            chars[at], chars[place] = letter, NOTHING
+            return
+
+
+def _is_inside(text: str, place: int, box_of: Callable[[int], Box]) -> bool:
+    """Whether the letters around a space are as close as the letters beside them."""
+    before, after = box_of(place - 1), box_of(place + 1)
+    most = _TIGHT * height(before)
+    gap = after[0] - before[2]
+    if abs(before[1] - after[1]) > most or gap > most:
+        return False
+    if text[place - 2 : place - 1].isalnum():
+        usual = before[0] - box_of(place - 2)[2]
+    elif text[place + 2 : place + 3].isalnum():
+        usual = box_of(place + 2)[0] - after[2]
+    else:
+        return False
+    return abs(gap - usual) <= most

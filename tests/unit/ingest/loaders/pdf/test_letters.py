@@ -1,0 +1,56 @@
+"""PDF: accents on their letters, no spaces made up inside words, signs without a name."""
+
+import pytest
+
+from context_engine.ingest.loaders.pdf_letters import NOTHING, mended
+
+
+def _mended(text, boxes, made_up=()):
+    return mended(text, lambda place: boxes[place], lambda place: place in made_up).replace(NOTHING, "")
+
+
+def _typed(text, gap):
+    """Return boxes of letters 5 points wide without a gap, and of spaces without a width, after which `gap` follows."""
+    boxes, right = [], 0.0
+    for char in text:
+        boxes.append((right, 0.0, right + (0 if char == " " else 5), 10.0))
+        right += gap if char == " " else 5
+    return boxes
+
+
+@pytest.mark.parametrize(
+    ("gap", "words"), [(0.0, "of the 152 loans"), (0.3, "of the 152 loans"), (2.5, "of t he 15 2 loans")]
+)
+def test_a_made_up_space_between_letters_that_touch_is_none(gap, words):
+    text = "of t he 15 2 loans"
+    assert _mended(text, _typed(text, gap), {text.index(" he"), text.index(" 2")}) == words
+
+
+def test_a_space_of_the_file_is_kept_however_narrow():
+    assert _mended("of t he", _typed("of t he", 0.0)) == "of t he"
+
+
+def test_letters_that_always_overlap_still_have_spaces_between_words():
+    boxes = [(left, 0.0, left + 6, 10.0) for left in (0, 4, 8, 14, 14, 18, 22)]
+    assert _mended("set the", boxes, {3}) == "set the"
+
+
+def test_words_drawn_upon_each_other_stay_apart():
+    boxes = [(left, 0.0, left + 5, 10.0) for left in (0, 5, 10, 12, 12, 17, 22)]
+    assert _mended("set the", boxes, {3}) == "set the"
+
+
+def test_an_accent_drawn_before_or_after_its_letter(one, raw_pdf):
+    content = "BT /F 10 Tf 100 500 Td [(B\\250) 444 (orsch, prote) 444 (\\264) -111 (g) 30 (\\355)] TJ ET"
+    assert one(raw_pdf(content), "a.pdf").text == "Börsch, protégí"
+
+
+def test_an_accent_beside_letters_is_left_as_it_is(one, raw_pdf):
+    assert one(raw_pdf("BT /F 10 Tf 100 500 Td (a\\264 b and c\\250d) Tj ET"), "a.pdf").text == "a´ b and c¨d"
+
+
+@pytest.mark.wording
+def test_a_sign_without_a_name_is_seen_and_counted(one, raw_pdf):
+    loaded = one(raw_pdf("BT /F 10 Tf 100 500 Td (con\\037rmed: \\0010.94 g) Tj ET"), "a.pdf")
+    assert loaded.text == "con\ufffdrmed: \ufffd0.94 g"
+    assert loaded.warnings == ("page 1: 2 letters have no Unicode mapping and may be wrong",)
