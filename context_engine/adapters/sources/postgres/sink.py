@@ -21,7 +21,7 @@ from context_engine.adapters.sources.postgres.schema import (
     read_state,
     scrub,
 )
-from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter
+from context_engine.adapters.sources.postgres.vectors import DocumentRow, VectorWriter, index_vectors
 from context_engine.adapters.sources.postgres.words import WordWriter
 from context_engine.adapters.sources.stores.chunk_rows import (
     ChunkRow,
@@ -39,13 +39,16 @@ from context_engine.errors import InvalidRequest, StoreError, StoreLocked
 
 _ANALYSE_FROM: Final = 1_000
 """Rows written from which the server's statistics are renewed at once."""
+_ANALYSE_SHARE: Final = 0.1
+"""The same as a share of all rows: in a large store the statistics change slowly, and take seconds to renew."""
 
 
 class PostgresSink(CommittingSink):
     """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
-    again if they were analysed by another version.
+    again if they were analysed by another version. Leaving it without an error builds the indexes that are missing:
+    rows written into an index one by one take longer than an index of all of them.
 
     Args:
         servers: of the store.
@@ -180,16 +183,28 @@ class PostgresSink(CommittingSink):
             if self._search_role is not None:
                 guard(self._session, self._search_role)
             self._session.execute("COMMIT")
-            bm25.rebuild(self._session)
             self._touched.clear()
-            if self._written >= _ANALYSE_FROM:
-                self._renew()
+            if self._written >= max(_ANALYSE_FROM, _ANALYSE_SHARE * self._texts()):
+                self._analyse()
 
-    def _renew(self) -> None:
-        """Renew the server's statistics, and build the missing indexes of vectors."""
-        self._session.execute("ANALYZE words; ANALYZE chunks; ANALYZE terms")
-        self._vectors.index()
+    def _texts(self) -> int:
+        """Return how many texts the store has."""
+        return int(one_row(self._session, "SELECT coalesce(sum(texts), 0) FROM classes")[0])
+
+    def _analyse(self) -> None:
+        """Renew the server's statistics."""
+        self._session.execute("SET statement_timeout = 0; ANALYZE words; ANALYZE chunks; ANALYZE terms")
+        self._vectors.analyse()
         self._written = 0
+
+    def _finish(self) -> None:
+        """Renew the server's statistics, and build the missing indexes of vectors and of BM25."""
+        with failures():
+            if self._written >= _ANALYSE_FROM:
+                self._analyse()
+            self._session.execute("SET statement_timeout = 0")
+            index_vectors(self._session)
+            bm25.rebuild(self._session)
 
     def scrub(self) -> str:
         """Commit, and remove the terms and field values that no chunk has any more.

@@ -39,8 +39,12 @@ CREATE INDEX ON vectors (doc_key);
 """
 _COPY: Final = "COPY vectors (class_key, rid, doc_key, source_key, part, embedding) FROM STDIN (FORMAT BINARY)"
 _MISSING: Final = (
-    "SELECT rid FROM words WHERE NOT EXISTS (SELECT 1 FROM vectors"
+    "SELECT rid FROM words WHERE rid > %s AND NOT EXISTS (SELECT 1 FROM vectors"
     " WHERE vectors.class_key = words.class_key AND vectors.rid = words.rid) ORDER BY rid"
+)
+_UNINDEXED: Final = (
+    "SELECT class_key FROM classes WHERE texts >= %s AND to_regclass('vectors_' || class_key) IS NOT NULL"
+    " AND to_regclass('vectors_' || class_key || '_hnsw') IS NULL ORDER BY class_key"
 )
 _TEXTS: Final = (
     "SELECT class_key, rid, doc_key, chunks.source_key, indexed_at, chunk_id, content, fields FROM chunks"
@@ -70,7 +74,7 @@ class VectorWriter:
 
     def __init__(self, session: Session, embedder: Embedder | None, *, anew: bool) -> None:
         self._session, self._embedder = session, embedder
-        self._kind, self._partitions = "", set[int]()
+        self._kind, self._partitions, self._embedded = "", set[int](), 0
         state = read_state(session)
         self._made = state.model_id is not None
         if embedder is None or state.model_id is None or (state.model_id == embedder.model_id and not anew):
@@ -85,6 +89,8 @@ class VectorWriter:
     def embed(self) -> set[int]:
         """Embed every searchable row without vectors, and return the keys of their access classes.
 
+        The first call looks at all rows, a later one at those written since, whose numbers are higher.
+
         Raises:
             EmbedderError: the model failed.
         """
@@ -93,12 +99,13 @@ class VectorWriter:
             return keys
         if not self._made:
             self._make(self._embedder.model_id, len(self._embedder.embed_documents(["dimension"])[0]))
-        missing = [rid for (rid,) in self._session.execute(_MISSING)]
+        missing = [rid for (rid,) in self._session.execute(_MISSING, (self._embedded,))]
         for start in range(0, len(missing), _AT_ONCE):
             _log.info("embedding %d of %d rows", start, len(missing))
             keys |= self._write(
                 self._session.execute(_TEXTS, (missing[start : start + _AT_ONCE],)).fetchall(), self._embedder
             )
+        self._embedded = max(missing, default=self._embedded)
         return keys
 
     def accept(self, model_id: str, dimension: int) -> bool:
@@ -146,11 +153,10 @@ class VectorWriter:
             add_partition(self._session, "vectors", to)
             self._session.execute("UPDATE vectors SET class_key = %s WHERE doc_key = ANY(%s)", (to, list(doc_keys)))
 
-    def index(self) -> None:
-        """Give each large class an index for approximate search, unless it has one; outside a transaction."""
+    def analyse(self) -> None:
+        """Renew the server's statistics about vectors."""
         if self._made:
-            self._session.execute("ANALYZE vectors; SET statement_timeout = 0")
-            index_vectors(self._session)
+            self._session.execute("ANALYZE vectors")
 
     def _make(self, model_id: str, dimension: int) -> None:
         """Create the table for vectors of a model."""
@@ -185,10 +191,8 @@ def index_vectors(session: Session) -> None:
     (kind,) = one_row(session, "SELECT vector_type FROM state")
     if kind is None:
         return
-    create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (embedding {})")
-    for key in [
-        access_class.key for access_class in read_state(session).classes if access_class.texts >= APPROXIMATE_FROM
-    ]:
+    create = sql.SQL("CREATE INDEX {} ON {} USING hnsw (embedding {})")
+    for (key,) in session.execute(_UNINDEXED, (APPROXIMATE_FROM,)).fetchall():
         table = f"vectors_{key}"
         names = (f"{table}_hnsw", table, f"{kind}_cosine_ops")
         session.execute(create.format(*map(sql.Identifier, names)))

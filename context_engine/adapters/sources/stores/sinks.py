@@ -39,8 +39,12 @@ class CommittingSink(ABC):
         try:
             if kind is None:
                 self.commit()
+                self._finish()
         finally:
             self.close()
+
+    def _finish(self) -> None:  # noqa: B027 - most stores have nothing to do here
+        """Do what one commit after another would do again and again, after the last of them."""
 
 
 class KnownDocument(Protocol):
