@@ -110,7 +110,7 @@ def prepared(checkout: Path, folder: Path, given: argparse.Namespace) -> Side:
         lines = (demo / "questions.jsonl").read_text("utf-8").splitlines()
         questions = [{name: line[name] for name in ("query", "domain")} for line in map(json.loads, lines)]
         for domain in sorted({one["domain"] for one in questions}):
-            called(environ, folder, "ingest", str(demo / "bank" / domain.lower()), "--domain", domain, *place)
+            called(environ, folder, "ingest", str(demo / "bank"), "--domain", domain, *place)
     else:
         (config / "manifests" / "policy.yaml").write_text(MANIFEST, "utf-8")
         called(environ, folder, "ingest", str(given.documents.resolve()), "--domain", DOMAIN, *place)
