@@ -108,11 +108,21 @@ def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
         return (
             None if not title or PLACEHOLDER.search(title) else Heading(row.start, body, rank, None, title, marked=True)
         )
-    label = label_of(title)
+    label = None if _DAY.match(title) else label_of(title)
     number = label.text if label and label.kind != "letter" else None
     return Heading(row.start, body, rank, number, title, marked=True)
 
 
+_MONTHS: Final = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+    "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|januar|jänner|februar|märz|mai|juni|juli|oktober|dezember"
+    "|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre"
+    "|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
+    "|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre"
+    "|januari|februari|maart|mei|augustus|marts|maj|augusti|desember|janeiro|fevereiro|março|maio|junho|julho|setembro"
+    "|outubro|novembro|dezembro"
+)
+_DAY: Final = re.compile(rf"\d{{1,2}}(?:\.|st|nd|rd|th)? (?:de )?(?:{_MONTHS})\.?(?: de)?,? \d{{4}}\b", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
 _CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘\[—–]")
 _FIRST_ITEM: Final = re.compile(r"\((?:1|a|i)\)")

@@ -24,6 +24,24 @@ def test_markdown_headings_nest_by_level():
     ]
 
 
+@pytest.mark.parametrize(
+    ("heading", "label"),
+    [
+        ("7. Mai 2014", None),
+        ("1er Lot", None),
+        ("31 December 2025: results", None),
+        ("3rd Feb. 2026", None),
+        ("5 de junio de 2024", None),
+        ("12 août 2023", None),
+        ("7. Budget 2014", "7"),
+        ("3 Markets 2024", "3"),
+        ("4 March report", "4"),
+    ],
+)
+def test_a_day_is_no_number_of_a_section(heading, label):
+    assert labels(f"## {heading}\n\nText.") == [(label, (heading,))]
+
+
 def test_numbers_nest_headings_of_one_level():
     text = "## 4 Class\n\nx\n\n## 4.1 New\n\nx\n\n## 4.1.1 Tests\n\nx\n\n## 5 Next\n\nx"
     assert [path for _, path in labels(text)] == [
