@@ -43,7 +43,7 @@ class CommittingSink(ABC):
         finally:
             self.close()
 
-    def _finish(self) -> None:  # noqa: B027 - most stores have nothing to do here
+    def _finish(self) -> None:  # noqa: B027  most stores have nothing to do here
         """Do what one commit after another would do again and again, after the last of them."""
 
 
