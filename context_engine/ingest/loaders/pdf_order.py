@@ -213,7 +213,8 @@ def _pieces(line: PdfLine) -> Iterator[PdfLine]:
         return
     for part in line.parts:
         if part.text:
-            yield line._replace(text=part.text, left=part.left, right=part.right, parts=())
+            size, bold = (part.size, part.bold) if part.size else (line.size, line.bold)
+            yield line._replace(text=part.text, left=part.left, right=part.right, parts=(), size=size, bold=bold)
 
 
 def _beside(row: _LineRow, line: PdfLine) -> bool:

@@ -32,11 +32,13 @@ _FAR: Final = 3  # times a character's height
 
 
 class LinePart(NamedTuple):
-    """The part of a line between two wide gaps; `left` and `right` in points."""
+    """The part of a line between two wide gaps; `left`, `right` and type `size` in points."""
 
     text: str
     left: float
     right: float
+    size: float = 0.0
+    bold: bool = False
 
 
 class PdfLine(NamedTuple):
@@ -277,10 +279,9 @@ class PageText:
         return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self.handle, unit))
 
     def _placed(self, bare: str, unit: int, index: int) -> tuple[PdfLine, list[tuple[str, int]]]:
-        """Return a line with the place of its text objects, and the type of a character in its middle.
+        """Return a line with its place and the type of a character in its middle; (text, offset) of its columns.
 
-        PDFium joins lines of neighbouring columns whose heights overlap. If the words of a line of text go back to the
-        left, its runs are returned too: (text, offset) of the words in one column.
+        PDFium joins lines of neighbouring columns whose heights overlap: then the words go back to the left.
         """
         raw, page, matrix = self._raw, self.handle, self._matrix
         placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
@@ -288,8 +289,7 @@ class PageText:
             return PdfLine(clean(bare), 0.0, False, 0.0, 0.0), []
         turn = _quarter_turns(matrix)
         size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
-        _, bottom, _, top = turned(self._box_of_char(), turn)
-        _, floor, _, ceiling = turned(self._box, turn)
+        (_, bottom, _, top), (_, floor, _, ceiling) = (turned(box, turn) for box in (self._box_of_char(), self._box))
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
         if edge or (len(bare) < _SHORT and " " in bare):  # a page number may be far away in the same object
@@ -301,12 +301,16 @@ class PageText:
         blocks = _blocks(spans, size * PART_GAP)
         runs = self._runs(bare, unit, turn, blocks) if len(blocks) > 1 else []
         follow = [number for number, _, _ in runs] == list(range(len(blocks)))
-        parts = tuple(LinePart(clean(text), *blocks[number]) for number, text, _ in runs) if follow else ()
+        parts = tuple(self._part(text, at, blocks[number]) for number, text, at in runs) if follow else ()
         text = " ".join(part.text for part in parts if part.text) if parts else self._ordered(bare, unit, turn)
-        left, right = blocks[0][0], blocks[-1][1]
-        line = PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+        bold, left, right = self._is_bold(index), blocks[0][0], blocks[-1][1]
+        line = PdfLine(text, size, bold, top, bottom, left, right, turn, edge, parts)
         of_text = not follow and turn == 0 and len(bare) >= len(runs) * _RUN and not needs_order(bare)
         return line, [(text, at) for _, text, at in runs] if of_text else []
+
+    def _part(self, bare: str, unit: int, block: tuple[float, float]) -> LinePart:
+        index = self.middle(bare, unit)
+        return LinePart(clean(bare), *block, self.size_at(index), self._is_bold(index))
 
     def _ordered(self, bare: str, unit: int, turn: int) -> str:
         """Return the text of a line; one with right-to-left letters in reading order."""

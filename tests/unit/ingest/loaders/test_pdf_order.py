@@ -129,3 +129,15 @@ def test_columns_end_where_a_line_crosses_one_gutter(one):
     for numbers in (range(7), range(8, 14)):
         places = [text.index(f"{number:02} {words[column]}") for column in range(3) for number in numbers]
         assert places == sorted(places)
+
+
+def test_a_heading_beside_a_line_of_another_column_is_the_only_heading(one):
+    def draw(pdf):
+        for number in range(20):
+            pdf.text(60, 200 + 14 * number, f"left {number:02} {_RULES[number % 4]}")
+            pdf.set_font("helvetica", "B" if number == 9 else "", size=16 if number == 9 else 11)
+            pdf.text(320, 200 + 14 * number, "Waivers" if number == 9 else f"right {number:02} {_RULES[number % 4]}")
+            pdf.set_font("helvetica", size=11)
+
+    headings = [line for line in one(_pdf(draw), "beside.pdf").text.splitlines() if line.startswith("#")]
+    assert [line.strip("# ") for line in headings] == ["Waivers"]
