@@ -31,6 +31,7 @@ from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, IngestSettings
 from context_engine.ingest.files import Assignment, shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders import CONVERTED
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
 from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file, lost, too_long, too_much
 
@@ -41,6 +42,7 @@ _MOST_PROCESSES: Final = 4
 _AHEAD: Final = 8
 _TICK_S: Final = 0.2
 _MEGABYTE: Final = 1 << 20
+_LIBREOFFICE_MB: Final = 512  # what it takes for an empty document
 _SHARE_OF_TIME: Final = 128 << 10
 Loss = Callable[[int, IngestSettings], str]
 """Returns why reading of a file stopped, given how many documents it gave before."""
@@ -178,6 +180,7 @@ class _Share:
         self._since: float | None = None  # when waiting for the process began; None while it waits for us
         self._spent = 0.0  # seconds that the current file has taken so far
         self._allowed = 0.0
+        self._most_memory = 0  # bytes
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -212,7 +215,7 @@ class _Share:
         waited = now - since
         if waited > self._settings.file_timeout_s or self._spent + waited > self._allowed:
             self._verdict = _Verdict(number, too_long)
-        elif process.grown() > self._settings.file_memory_mb * _MEGABYTE:
+        elif process.grown() > self._most_memory:
             self._verdict = _Verdict(number, too_much)
         else:
             return
@@ -279,7 +282,8 @@ class _Share:
                 return verdict.loss if verdict and verdict.number == self._number else lost
             kind, body = answer
             if not begun:
-                begun, self._allowed = True, _allowed(self._left[0], self._settings)
+                begun = True
+                self._set_limits()
             if kind == FULL:
                 return too_much
             if kind == ERROR:
@@ -294,13 +298,25 @@ class _Share:
         self._left.popleft()
         self._number += 1
         self._spent = 0.0
-        self._allowed = _allowed(self._left[0], self._settings) if self._left else 0.0
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        """Set what the next file may take."""
+        if self._left:
+            self._allowed = _allowed(self._left[0], self._settings)
+            self._most_memory = _most_memory(self._left[0], self._settings)
 
     def _put(self, message: _ShareMessage) -> None:
         """Queue a message; wait while the queue is full, unless the share is stopped."""
         if not self._stopped:
             self._room.acquire()
             self._messages.put(message)
+
+
+def _most_memory(job: FileJob, settings: IngestSettings) -> int:
+    """Return the most bytes of memory for a file, besides what LibreOffice itself takes if it converts the file."""
+    own = _LIBREOFFICE_MB if job.file.suffix.lower() in CONVERTED else 0
+    return (settings.file_memory_mb + own) * _MEGABYTE
 
 
 def _allowed(job: FileJob, settings: IngestSettings) -> float:

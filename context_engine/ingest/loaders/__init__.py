@@ -26,7 +26,17 @@ from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import EMPTY, Loader, SourceFile, UnreadableFile, mismatch
 from context_engine.ingest.loaders.text_file import load_text
 
-__all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "ZIPPED", "Loader", "SourceFile", "load"]
+__all__ = [
+    "CONVERTED",
+    "LOADERS",
+    "MOST_BYTES",
+    "MOST_STREAMED_BYTES",
+    "STREAMED",
+    "ZIPPED",
+    "Loader",
+    "SourceFile",
+    "load",
+]
 logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 50 * 1024 * 1024
 """Most bytes of a document, which is held in memory completely."""
@@ -34,8 +44,10 @@ MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is streamed."""
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
-ZIPPED: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
+ZIPPED: Final = frozenset((".docx", ".odp", ".ods", ".odt", ".pptx", ".xlsx"))
 """Formats whose files are zip archives."""
+CONVERTED: Final = frozenset((".doc", ".odp", ".ods", ".ppt", ".xls"))
+"""Formats that LibreOffice converts first."""
 _WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
@@ -71,6 +83,8 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".markdown": load_text,
     ".md": load_text,
     ".ndjson": load_jsonl,
+    ".odp": _module("office_file", "load_office"),
+    ".ods": _module("office_file", "load_office"),
     ".odt": _module("odt_file", "load_odt"),
     ".pdf": _module("pdf_file", "load_pdf"),
     ".ppt": _module("office_file", "load_office"),

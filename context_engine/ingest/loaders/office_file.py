@@ -1,4 +1,4 @@
-"""Old binary Office files, converted by LibreOffice if it is installed: `.doc`, `.xls`, `.ppt`.
+"""Files that LibreOffice converts if it is installed: old Office files, OpenDocument spreadsheets and presentations.
 
 LibreOffice converts the file to DOCX, XLSX or PPTX in a temporary folder with a new profile, and the loader of that
 format reads it. No macro is run and nothing is fetched: a new profile runs no unsigned macros, and the file is opened
@@ -36,18 +36,20 @@ _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 _KINDS: Final[Mapping[str, tuple[str, str, Loader]]] = {
-    ".doc": ("Word", ".docx", load_docx),
-    ".xls": ("Excel", ".xlsx", load_xlsx),
-    ".ppt": ("PowerPoint", ".pptx", load_pptx),
+    ".doc": ("an old Word file", ".docx", load_docx),
+    ".odp": ("an OpenDocument presentation", ".pptx", load_pptx),
+    ".ods": ("an OpenDocument spreadsheet", ".xlsx", load_xlsx),
+    ".ppt": ("an old PowerPoint file", ".pptx", load_pptx),
+    ".xls": ("an old Excel file", ".xlsx", load_xlsx),
 }
 
 
 def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the documents of an old Word, Excel or PowerPoint file."""
+    """Yield the documents of a file in one of these formats."""
     name, suffix, load = _KINDS[file.path.suffix.lower()]
     command = next((program for command_name in _COMMANDS if (program := shutil.which(command_name))), None)
     if command is None:
-        yield Skipped(file.name, f"is an old {name} file: install LibreOffice, or save it as {suffix}")
+        yield Skipped(file.name, f"is {name}: install LibreOffice, or save it as {suffix}")
         return
     data = file.read()
     if data.startswith(_OLE) and _ENCRYPTED in data:

@@ -15,9 +15,9 @@ from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import process
 from context_engine.ingest.loaders import LOADERS
-from context_engine.ingest.reading import IngestOptions, most_chars, most_chunks
+from context_engine.ingest.reading import FileJob, IngestOptions, most_chars, most_chunks
 from context_engine.ingest.run import ingest
-from context_engine.ingest.workers import read_all
+from context_engine.ingest.workers import _most_memory, read_all
 
 HOSTILE = '''
 import os, re, subprocess, sys, tempfile, time
@@ -166,6 +166,12 @@ def test_what_a_loader_started_ends_with_it(run, tmp_path, name):
     report = run({name: str(note)})
     assert [one.path for one in report.skipped] == [name]
     assert not _runs(int(note.read_text()))
+
+
+@pytest.mark.parametrize(("name", "megabytes"), [("a.ods", 576), ("a.DOC", 576), ("a.odt", 64), ("a.pdf", 64)])
+def test_what_libreoffice_itself_takes_does_not_count_as_memory_of_a_file(name, megabytes):
+    job = FileJob(Path(name), Path(), (name,), ())
+    assert _most_memory(job, IngestSettings(file_memory_mb=64)) == megabytes << 20  # 64 + 512, or 64
 
 
 @pytest.mark.slow

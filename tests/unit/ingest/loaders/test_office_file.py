@@ -1,4 +1,4 @@
-"""Old Office files by LibreOffice's command: by a stand-in for it, and by itself where it is installed."""
+"""Files that LibreOffice's command converts: by a stand-in for it, and by itself where it is installed."""
 
 import os
 import shutil
@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 
 import docx
+import pptx
 import pytest
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest.loaders import load
 
+ZIP = b"PK\x03\x04" + bytes(600)
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 SOFFICE = shutil.which("soffice") or shutil.which("libreoffice")
 needs_libreoffice = pytest.mark.skipif(SOFFICE is None, reason="LibreOffice is not installed")
@@ -70,6 +72,8 @@ def test_without_libreoffice_one_line_names_the_way(refused, monkeypatch):
     assert refused(OLE, "a.doc") == "is an old Word file: install LibreOffice, or save it as .docx"
     assert refused(OLE, "a.xls") == "is an old Excel file: install LibreOffice, or save it as .xlsx"
     assert refused(OLE, "A.PPT") == "is an old PowerPoint file: install LibreOffice, or save it as .pptx"
+    assert refused(ZIP, "a.ods") == "is an OpenDocument spreadsheet: install LibreOffice, or save it as .xlsx"
+    assert refused(ZIP, "a.odp") == "is an OpenDocument presentation: install LibreOffice, or save it as .pptx"
 
 
 def test_what_comes_out_is_read_under_the_files_own_name(command, made, one):
@@ -170,7 +174,12 @@ def test_the_memory_of_a_reader_does_not_bind_the_command(command, made, folder,
 @needs_libreoffice
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("suffix", "source"), [(".doc", "limit-breach-procedure.docx"), (".xls", "counterparty-limits.xlsx")]
+    ("suffix", "source"),
+    [
+        (".doc", "limit-breach-procedure.docx"),
+        (".xls", "counterparty-limits.xlsx"),
+        (".ods", "counterparty-limits.xlsx"),
+    ],
 )
 def test_libreoffice_itself(one, read, shipped, tmp_path, suffix, source):
     (tmp_path / source).write_bytes(shipped(source))
@@ -183,5 +192,19 @@ def test_libreoffice_itself(one, read, shipped, tmp_path, suffix, source):
         assert "### 2.1 Who reports" in text
         assert "| above 5 % | Board Risk Committee | next meeting |" in text
     else:
-        assert all(one.path == "old.xls" for one in found)
+        assert all(one.path == f"old{suffix}" for one in found)
         assert len(found) == len(read(shipped(source), source))
+
+
+@needs_libreoffice
+@pytest.mark.slow
+def test_a_presentation_of_opendocument(read, saved, tmp_path):
+    slides = pptx.Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Limits", "The desk limit is USD 4 million."
+    (tmp_path / "deck.pptx").write_bytes(saved(slides))
+    profile = (tmp_path / "profile").as_uri()
+    command = [SOFFICE, f"-env:UserInstallation={profile}", "--headless", "--convert-to", "odp", "--outdir"]
+    subprocess.run([*command, str(tmp_path), str(tmp_path / "deck.pptx")], check=True, capture_output=True, timeout=120)
+    [loaded] = read((tmp_path / "deck.odp").read_bytes(), "deck.odp")
+    assert "Limits" in loaded.text and "The desk limit is USD 4 million." in loaded.text
