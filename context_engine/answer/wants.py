@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Enum
 from typing import Final, NamedTuple
 
 from context_engine.answer.quantities import Quantity, quantities
@@ -36,14 +36,6 @@ _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
-_DAY: Final = (
-    rf"\b(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:,?\s+\d{{4}})?"
-    rf"|{_MONTH}\s+\d{{4}}|(?:19|20)\d{{2}}|(?:end|beginning|start|close) of (?:the |each )?\w+|\d{{1,2}}:\d{{2}})\b"
-)
-_OCCASION: Final = (
-    r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
-    r"|on (?:the )?(?:initial|first))\b"
-)
 _POST: Final = (
     r"officers?|managers?|leads?|leaders?|heads?|chiefs?|directors?|executives?|presidents?|chair(?:man|person|woman)?"
     r"|owners?|supervisors?|administrators?|auditors?|engineers?|developers?|analysts?|approvers?|reviewers?|delegates?"
@@ -61,70 +53,57 @@ _PARTY: Final = (
     r"|visitors?|subscribers?|verifiers?|claimants?|applicants?|requesters?|requestors?|individuals?|persons?|people"
     r"|guards?|by (?:the|an?) \w+"
 )
-_MODAL: Final = (
-    r"\b(?:must|shall|should|may|can|cannot|could|will|would|required?|requires|mandatory|optional|prohibit\w*|forbidden"
-    r"|allow(?:ed|s)?|permit\w*|permissible|restricted|banned|not|no|never|none|only|needs? to|(?:is|are) to|n/r"
-    r"|exempt\w*|subject to|obliged|entitled|eligible)\b"
-)
-_REASON: Final = (
-    r"\b(?:because|since|so that|so as to|in order to|due to|therefore|ensures?|thereby|reasons?|rationale|purpose"
-    r"|intent|to (?:ensure|prevent|avoid|protect|reduce|help|enable|allow|limit|minimi[sz]e|confirm|mitigate|support)"
-    r"|(?:this|it|which) (?:is|allows?|enables?|helps?|provides?|means|reduces?|prevents?|protects?|increases?|can)"
-    r"|as (?:it|they|this|these|it’s|it's))\b"
-)
-_STEP: Final = (
-    r"\b(?:submit\w*|request\w*|creat\w+|open\w*|contact\w*|report\w*|notif\w+|complet\w+|send\w*|fill\w*|log\w*|verif\w+"
-    r"|initiat\w+|approv\w+|follow\w*|us(?:e|ing)|via|through|by|must|should|ensure|first|then)\b"
-)
-_PLACE: Final = (
-    r"\b(?:in|at|on|from|to|under|within|inside|outside|via|through|into)\b.{1,60}?\b(?:site|facilit\w+|folder|office|room|"
-    r"cabinet|vault|store|storage|system|portal|page|wiki|repositor\w+|location|region|building|account|home|server|"
-    r"environment|database|registry|register|cent(?:er|re)|address|desk|drawer|library|share|bucket|archive)s?\b"
-)
-_MEANS: Final = (
-    r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|means?|refers? to|refer to|stands? for|defined as"
-    r"|includes?|indicates?|describes?)\b|[–—:-]"
-)
 
 _CODE: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[-/.][A-Za-z0-9]+){0,5}[-/]\d[\w./-]*")
 
 
-class Expression(StrEnum):
-    """A kind of expression."""
-
-    DURATION = "duration"
-    FREQUENCY = "frequency"
-    AMOUNT = "amount"
-    NUMBER = "number"
-    DATE = "date"
-    OCCASION = "occasion"
-    ROLE = "role"
-    PARTY = "party"
-    RULE = "rule"
-    REASON = "reason"
-    STEP = "step"
-    PLACE = "place"
-    MEANS = "means"
+def _form(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
 
 
-_FORMS: Final[Mapping[Expression, re.Pattern[str]]] = {
-    kind: re.compile(form, re.IGNORECASE)
-    for kind, form in {
-        Expression.DURATION: rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}",
-        Expression.FREQUENCY: rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}",
-        Expression.AMOUNT: rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)",
-        Expression.NUMBER: rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b",
-        Expression.DATE: _DAY,
-        Expression.OCCASION: _OCCASION,
-        Expression.ROLE: rf"\b(?:{_POST}|{_BODY})\b",
-        Expression.PARTY: rf"\b(?:{_PARTY})\b",
-        Expression.RULE: _MODAL,
-        Expression.REASON: _REASON,
-        Expression.STEP: _STEP,
-        Expression.PLACE: _PLACE,
-        Expression.MEANS: _MEANS,
-    }.items()
-}
+class Expression(Enum):
+    """A kind of expression, with the pattern that finds it."""
+
+    DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
+    FREQUENCY = _form(rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}")
+    AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
+    NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
+    DATE = _form(
+        rf"\b(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:,?\s+\d{{4}})?"
+        rf"|{_MONTH}\s+\d{{4}}|(?:19|20)\d{{2}}|(?:end|beginning|start|close) of (?:the |each )?\w+"
+        r"|\d{1,2}:\d{2})\b"
+    )
+    OCCASION = _form(
+        r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
+        r"|on (?:the )?(?:initial|first))\b"
+    )
+    ROLE = _form(rf"\b(?:{_POST}|{_BODY})\b")
+    PARTY = _form(rf"\b(?:{_PARTY})\b")
+    RULE = _form(
+        r"\b(?:must|shall|should|may|can|cannot|could|will|would|required?|requires|mandatory|optional|prohibit\w*|forbidden"
+        r"|allow(?:ed|s)?|permit\w*|permissible|restricted|banned|not|no|never|none|only|needs? to|(?:is|are) to|n/r"
+        r"|exempt\w*|subject to|obliged|entitled|eligible)\b"
+    )
+    REASON = _form(
+        r"\b(?:because|since|so that|so as to|in order to|due to|therefore|ensures?|thereby|reasons?|rationale|purpose"
+        r"|intent|to (?:ensure|prevent|avoid|protect|reduce|help|enable|allow|limit|minimi[sz]e|confirm|mitigate)"
+        r"|to support"
+        r"|(?:this|it|which) (?:is|allows?|enables?|helps?|provides?|means|reduces?|prevents?|protects?|increases?|can)"
+        r"|as (?:it|they|this|these|it’s|it's))\b"
+    )
+    STEP = _form(
+        r"\b(?:submit\w*|request\w*|creat\w+|open\w*|contact\w*|report\w*|notif\w+|complet\w+|send\w*|fill\w*|log\w*|verif\w+"
+        r"|initiat\w+|approv\w+|follow\w*|us(?:e|ing)|via|through|by|must|should|ensure|first|then)\b"
+    )
+    PLACE = _form(
+        r"\b(?:in|at|on|from|to|under|within|inside|outside|via|through|into)\b.{1,60}?\b(?:site|facilit\w+|folder|office|room|"
+        r"cabinet|vault|store|storage|system|portal|page|wiki|repositor\w+|location|region|building|account|home|server|"
+        r"environment|database|registry|register|cent(?:er|re)|address|desk|drawer|library|share|bucket|archive)s?\b"
+    )
+    MEANS = _form(
+        r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|means?|refers? to|refer to|stands? for|defined as"
+        r"|includes?|indicates?|describes?)\b|[–—:-]"
+    )
 
 
 def _without_codes(text: str) -> str:
@@ -138,7 +117,7 @@ def places_of(kind: Expression, text: str) -> list[tuple[int, int]]:
     >>> places_of(Expression.DURATION, "Keep it for 7 years.")
     [(12, 19)]
     """
-    return [match.span() for match in _FORMS[kind].finditer(_without_codes(text))]
+    return [match.span() for match in kind.value.finditer(_without_codes(text))]
 
 
 def has(kind: Expression, text: str) -> bool:
@@ -147,7 +126,7 @@ def has(kind: Expression, text: str) -> bool:
     >>> has(Expression.FREQUENCY, "reviewed at least once per year"), has(Expression.AMOUNT, "in 7 days")
     (True, False)
     """
-    return _FORMS[kind].search(_without_codes(text)) is not None
+    return kind.value.search(_without_codes(text)) is not None
 
 
 _E = Expression
