@@ -1,4 +1,4 @@
-"""A sentence compared with one clause: what it adds, leaves out and moves; and with a statement that it nearly repeats."""
+"""A sentence compared with one clause: what it adds, leaves out and moves, or changes where it nearly repeats it."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
 
 
 def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence does not name the row, or says a cell's value of another column."""
+    """Yield a finding if the sentence does not name the row, mixes cells, or says words of a cell of another column."""
     head, *others = cells
     claimed = content_keys(claim)
     names = list(_alternatives(head.tokens))
