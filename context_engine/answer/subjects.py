@@ -54,9 +54,8 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 def _is_less(
     subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
 ) -> bool:
-    """Return whether a subject has words of the nearest one of the clause, or of others, and is not the same."""
-    is_form = _is_cut_short(subject, whole) or _is_general(subject, whole)
-    return is_form or _is_part(subject, wholes)
+    """Return whether a subject has words of the clause's nearest one, or of its others, and is not the same as it."""
+    return _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_part(subject, wholes)
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
@@ -83,7 +82,7 @@ def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) 
 
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
     """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
-    head = [*takewhile(lambda token: token.kind in CONTENT, dropwhile(_is_pronoun, subject))]
+    head = [*takewhile(lambda token: token.kind in CONTENT, dropwhile(lambda token: token.key == "it", subject))]
     links = [
         introduced(whole, place) in _PREPOSITIONS
         for whole in wholes
@@ -102,10 +101,6 @@ def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
-
-
-def _is_pronoun(token: MeaningToken) -> bool:
-    return token.key == "it"
 
 
 def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
