@@ -11,11 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, cast, get_args
 
-from context_engine.answer.composed import Answer
+from context_engine.answer.composed import Answer, answer_record
 from context_engine.answer.conflicts import conflicts
 from context_engine.answer.extract import extract
 from context_engine.answer.gathering import Gathering
-from context_engine.answer.record import answer_record
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Sentence, Verdict, evidence_of
 from context_engine.answer.writing import COUNTER, ModelCall, Stopped, Writer, checked
 from context_engine.core.context import from_result

@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from context_engine.answer.answering import Answerer, Event, FindPassages, Started, last_of
-from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
+from context_engine.answer.budget import EXACT, Budget, CostLimits, PriceTable, Spender, Spending
 from context_engine.answer.composed import Answer, answer_text
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, response_of
-from context_engine.answer.cost import EXACT, PriceTable
 from context_engine.answer.writing import Stopped, Writer
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import AnswerPolicy, Caller, ChatMessage, Principal, SearchRequest, Settings

@@ -1,6 +1,7 @@
-"""Limits of what a chat model may cost: each call reserves the most that it can cost before it is made, and is settled
-with what it has cost.
+"""What calls of a chat model cost, and limits: each call reserves the most that it can cost before it is made, and is
+settled with what it has cost.
 
+Money is a Decimal and exact: a number of tokens times a price per million tokens is never rounded.
 What was spent stands in one SQLite file of the data folder, shared by the deployment's processes and kept over their
 restarts. A reservation that is neither settled nor released, because its process has died, expires.
 """
@@ -10,21 +11,24 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from context_engine.answer.cost import EXACT, Cost, PriceTable, money_text, total
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import ChatUsage, Settings, missing_price
+from context_engine.core.models import ChatUsage, Price, Settings, missing_price, valid_price
 from context_engine.core.protocols import Clock
 from context_engine.errors import CostLimitReached
 from context_engine.settings.shared_database import SharedDatabase
 
+EXACT: Final = Context(prec=60)
+"""Arithmetic with more digits than any sum of money has."""
+
+_MILLION: Final = Decimal(1_000_000)
 COST_FILE: Final = "costs.sqlite"
 _TABLES: Final = (
     "CREATE TABLE spent (account TEXT PRIMARY KEY, amount TEXT NOT NULL, kept_until INTEGER NOT NULL) WITHOUT ROWID",
@@ -43,6 +47,76 @@ _MARGIN: Final = 1.5
 _KEPT_DAYS: Final = {"request": 2, "job": 90, "domain_day": 400, "day": 400}
 RESERVED_S: Final = 3900
 """An answer takes an hour at most (`total_s` of a chat model), so a reservation that is older is abandoned."""
+
+
+class Cost(NamedTuple):
+    """A sum of money; the currency is an ISO 4217 code."""
+
+    amount: Decimal
+    currency: str
+
+    def __str__(self) -> str:
+        return f"{money_text(self.amount)} {self.currency}"
+
+
+class PriceTable:
+    """Prices of models by day.
+
+    Args:
+        prices: all in one currency; of a model, the newest that is valid on a day counts.
+    """
+
+    def __init__(self, prices: Iterable[Price]) -> None:
+        self._prices = tuple(prices)
+
+    @property
+    def currency(self) -> str:
+        """The currency of all prices; empty without prices."""
+        return self._prices[0].currency if self._prices else ""
+
+    def estimate(self, model: str, input_tokens: int, max_output: int, day: date) -> Cost | None:
+        """Return the most that a call can cost: nothing cached, and the longest answer. None: the price is unknown.
+
+        Args:
+            input_tokens: of the messages, >= 0; where they are estimated, with a margin.
+            max_output: most tokens of the answer, >= 0.
+        """
+        return self.of_usage(model, ChatUsage(input_tokens, max_output), day)
+
+    def of_usage(self, model: str, usage: ChatUsage, day: date) -> Cost | None:
+        """Return what a call has cost; None if the price is unknown.
+
+        cost = (uncached * input price + cached * cached price + output * output price) / 1,000,000
+        """
+        price = valid_price(self._prices, model, day)
+        if price is None:
+            return None
+        cached_price = price.input_per_million if price.cached_per_million is None else price.cached_per_million
+        parts = (
+            (usage.input_tokens - usage.cached_tokens, price.input_per_million),
+            (usage.cached_tokens, cached_price),
+            (usage.output_tokens, price.output_per_million),
+        )
+        amount = total(EXACT.multiply(Decimal(tokens), per_million) for tokens, per_million in parts)
+        return Cost(EXACT.divide(amount, _MILLION), price.currency)
+
+
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """Return the exact sum of amounts."""
+    result = Decimal(0)
+    for amount in amounts:
+        result = EXACT.add(result, amount)
+    return result
+
+
+def money_text(amount: Decimal) -> str:
+    """Return an amount with all its digits and at least two after the point.
+
+    >>> money_text(Decimal("0.0001250")), money_text(Decimal("12.5"))
+    ('0.000125', '12.50')
+    """
+    whole, _, fraction = f"{amount:f}".partition(".")
+    return f"{whole}.{fraction.rstrip('0').ljust(2, '0')}"
 
 
 class CostLimits(NamedTuple):

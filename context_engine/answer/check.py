@@ -14,10 +14,9 @@ from functools import lru_cache
 from math import log
 from typing import Final, NamedTuple
 
-from context_engine.answer.alteration import altered
 from context_engine.answer.clauses import Clause, StatedClause, stated
-from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read, title_of
+from context_engine.answer.comparing import ClauseComparison, Weight, altered, compared, covered, exact
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -124,8 +123,6 @@ def check(
         return _refused(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
-    if _is_denied(text, cited.values()):
-        return _refused(text, SentenceFinding("negation", "of the topic and its heading, one says not, the other does"))
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
@@ -149,25 +146,8 @@ def _framed(text: str) -> str:
     return _FRAME.sub(", ", rest, count=1) if _FRAME.match(rest) else rest
 
 
-def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
-    """Return whether every heading with the words of a sentence's topic says "no" where the topic does not."""
-    topic = _TOPIC.match(_framed(text).removeprefix(", "))
-    if topic is None:
-        return False
-    words, denials = _said_and_denied(topic[1])
-    headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
-    same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
-    return bool(words and same) and denials not in same
-
-
-def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
-    """Return the words of a topic or heading, and how often it says "not"."""
-    tokens = read(text.lower())
-    return content_keys(tokens), sum(token.kind is MeaningKind.NEGATION for token in tokens)
-
-
 def _claim(text: str, known: _KnownKeys) -> str:
-    """Return a sentence without words that lead into it, nor a topic ("On limits:") or title whose words are known.
+    """Return a sentence without words that lead into it, nor a topic ("On limits:") whose words are known.
 
     A value or an opposite of a topic must stand in a heading.
     """
@@ -176,9 +156,6 @@ def _claim(text: str, known: _KnownKeys) -> str:
         tokens = [token for token in read(topic[1].lower()) if token.kind not in _UNSAID]
         if all(token.key in (known.every if token.kind is MeaningKind.WORD else known.headings) for token in tokens):
             rest = f", {rest.removeprefix(', ').removeprefix(topic[0])}"
-    title = title_of(rest.removeprefix(", "))
-    if title and {token.key for token in read(title.lower()) if token.kind not in _UNSAID} <= known.every:
-        rest = f", {rest.removeprefix(', ').removeprefix(title)}"
     return rest
 
 
@@ -220,7 +197,7 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     item, *others = {match.statement.statement: match.statement for match in matches}.values()
     if others or item.cells:
         return ()
-    own = item.statement.text().removeprefix(title_of(item.statement.text()))
+    own = item.statement.text()
     if len(_BRACKETED.findall(claim)) != len(_BRACKETED.findall(own)):
         claim, own = _BRACKETED.sub("", claim), _BRACKETED.sub("", own)
     return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own))))

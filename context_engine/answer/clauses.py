@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read, title_of
+from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -137,13 +137,12 @@ def _read(statement: Statement) -> StatedClause:
     cells = tuple(
         ClauseCell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
     )
-    title = title_of(statement.text())
-    tokens = read(statement.text().removeprefix(title))
+    tokens = read(statement.text())
     shown = [statement.text([span]) for span in statement.above]
     above = [token for text in shown for token in read(text)]
     lead = tuple(token for text in shown if not text.endswith((".", "!", "?")) for token in read(text))
     near = statement.around if cells else statement.around[-1:] if _REFERS_BACK.search(statement.text()) else ()
-    beside = (*statement.headings, title, *(statement.text([span]) for span in near))
+    beside = (*statement.headings, *(statement.text([span]) for span in near))
     around = [token for text in beside for token in read(text)]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
@@ -216,25 +215,17 @@ def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
 
 
 def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool:
-    """Return whether a segment is in a run, or binds it: a condition before everything, before a run that goes on with
-    it and has no predicate, or anywhere behind the run; an exception right behind it or behind the rest of its list.
+    """Return whether a segment is in a run, or binds it: a condition or exception before everything, before a run that
+    goes on with it and has no predicate, or anywhere behind the run.
     """
     if start <= place <= end:
         return True
     if not part[place].binds:
         return False
     if place > end:
-        is_exception = any(token.kind is MeaningKind.EXCEPTION for token in part[place].tokens[:2])
-        return not is_exception or all(segment.binds or _is_item(segment) for segment in part[end + 1 : place])
+        return True
     is_continued = not any(_acts(segment) for segment in part[place + 1 : start + 1])
     return is_continued or all(segment.binds for segment in part[:place])
-
-
-def _is_item(segment: _Segment) -> bool:
-    """Return whether a segment is a further item of a list ("or rules") and not a rule by itself."""
-    return segment.tokens[0].key in ("and", "or") and all(
-        token.kind is not MeaningKind.MODAL for token in segment.tokens
-    )
 
 
 def _acts(segment: _Segment) -> bool:

@@ -1,10 +1,11 @@
-"""A sentence compared with one clause: what the sentence adds, what it leaves out, and what it moves."""
+"""A sentence compared with one clause: what it adds, leaves out and moves, or changes where it nearly repeats it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from difflib import SequenceMatcher
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
@@ -24,6 +25,12 @@ _MORE: Final = 0.1
 _NEVER_OF_A_ROW: Final = ("by", "into")
 """What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
 _EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
+
+LEAST_REPEATED: Final = 0.8
+"""Least share of a sentence's tokens that stand in the statement in one order."""
+_LEAST_TOKENS: Final = 6
+_MOST_LEFT_OUT: Final = 3
+"""More tokens in a row are a part of the statement that the sentence does not speak of."""
 
 
 class ClauseComparison(NamedTuple):
@@ -177,10 +184,10 @@ def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sente
             yield SentenceFinding(kind.value, f'the sentence says "{key}", the passage does not')
         for key in stated - claimed:
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
-    said_keys = content_keys(claim)
+    said = content_keys(claim)
     for condition in clause.bound:
         keys = content_keys(condition)
-        if len(keys & said_keys) < _ABOUT_CONDITION * len(keys):
+        if len(keys & said) < _ABOUT_CONDITION * len(keys):
             words = " ".join(token.written for token in condition)
             yield SentenceFinding("condition", f'the sentence leaves out "{words}"')
 
@@ -206,7 +213,7 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
 
 
 def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence does not name the row, or says a cell's value of another column."""
+    """Yield a finding if the sentence does not name the row, mixes cells, or says words of a cell of another column."""
     head, *others = cells
     claimed = content_keys(claim)
     names = list(_alternatives(head.tokens))
@@ -219,17 +226,31 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
     for place, token in enumerate(claim):
         if token.key in named and (before := introduced(claim, place)) in _NEVER_OF_A_ROW:
             yield SentenceFinding("row", f'"{before}" stands before "{token.written}", which names the row')
-    for place, token in enumerate(claim):
-        if not token.value:
+    columns = frozenset[str]().union(*(content_keys(cell.column) for cell in others))
+    # of a record, which has no name, only values are compared: its fields describe each other
+    compared = [token for token in claim if token.kind in CONTENT and (named or token.value or token.key in columns)]
+    said = [token for token in compared if token.key not in named]
+    if columns & claimed and (misplaced := _before_column(said, others)) and _before_column(said[::-1], others):
+        yield SentenceFinding("column", f'"{misplaced.written}" stands in another column')
+
+
+def _before_column(said: Iterable[MeaningToken], cells: Sequence[ClauseCell]) -> MeaningToken | None:
+    """Return the first word of a cell that does not follow words of its column's name; None if all do.
+
+    Args:
+        said: the content of the sentence, in its order or reversed ("24 hours for the regulator").
+    """
+    current: Sequence[ClauseCell] = ()
+    is_named = True
+    for token in said:
+        if named := [cell for cell in cells if token.key in content_keys(cell.column)]:
+            current, is_named = named if is_named else [*current, *named], False
             continue
-        near = [
-            (_distance(claim, place, cell), cell)
-            for cell in others
-            if content_keys(cell.column) & claimed and any(other.value for other in cell.tokens)
-        ]
-        nearest = [cell for distance, cell in near if distance == min(near, key=lambda pair: pair[0])[0]]
-        if nearest and any(_has(cell, token) for cell in others) and not any(_has(cell, token) for cell in nearest):
-            yield SentenceFinding("column", f'"{token.written}" stands in another column')
+        holding = [cell for cell in cells if token.key in content_keys(cell.tokens)]
+        if holding and not any(cell in current for cell in holding):
+            return token
+        is_named = is_named or bool(holding)
+    return None
 
 
 def _is_broken_off(first: str, second: str, cells: Iterable[ClauseCell]) -> bool:
@@ -252,14 +273,88 @@ def _alternatives(name: Sequence[MeaningToken]) -> Iterator[frozenset[str]]:
             current.append(token)
 
 
-def _has(cell: ClauseCell, token: MeaningToken) -> bool:
-    return any(other.value and token.value and other.value.number == token.value.number for other in cell.tokens)
-
-
-def _distance(claim: Sequence[MeaningToken], place: int, cell: ClauseCell) -> int:
-    keys = content_keys(cell.column)
-    return min(abs(place - other) for other, token in enumerate(claim) if token.key in keys)
-
-
 def _listed(words: Iterable[str]) -> str:
     return ", ".join(f'"{word}"' for word in sorted(words))
+
+
+class _Alteration(NamedTuple):
+    """Tokens of the statement, and what the sentence has in their place.
+
+    Attributes:
+        is_part: whether a whole part of the statement is left out: its beginning, its end or many tokens.
+    """
+
+    old: Sequence[MeaningToken]
+    new: Sequence[MeaningToken]
+    is_part: bool
+
+
+def altered(
+    claim: Sequence[MeaningToken], lead: Sequence[MeaningToken], own: Sequence[MeaningToken]
+) -> Iterator[SentenceFinding]:
+    """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
+
+    A value, name, modal, negation, condition, bound or side may only move: if it is added at one place, it must be
+    missing at another, and the reverse. Plain words may be replaced by other words, and names by pronouns.
+
+    Args:
+        claim: the sentence, as `reading.read` returns it.
+        lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
+    """
+    sentence = _content(claim)
+    whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
+    statement = _content(whole)
+    if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
+        return
+    name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
+    changes = list(_changes(sentence, statement, name))
+    put_in = _strict(token for change in changes for token in change.new)
+    left_out = _strict(token for change in changes for token in change.old)
+    for change in changes:
+        if not any(token.key == "it" for token in (*change.old, *change.new)):
+            yield from _findings(change, put_in - left_out, left_out - put_in)
+
+
+def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
+    """Return the tokens with content, and pronouns."""
+    without_content = (MeaningKind.LINK, MeaningKind.BREAK)
+    return [token for token in tokens if token.kind not in without_content or token.key == "it"]
+
+
+def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
+    old, new = ([(token.key, token.value) for token in tokens] for tokens in (statement, claim))
+    return SequenceMatcher(None, old, new, autojunk=False)
+
+
+def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> int:
+    """Return how many tokens of a sentence stand in a statement in one order."""
+    return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
+
+
+def _changes(
+    claim: Sequence[MeaningToken],
+    statement: Sequence[MeaningToken],
+    name: int,
+) -> Iterator[_Alteration]:
+    """Yield what differs; `name` is the number of tokens of the name that the statement begins with."""
+    for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
+        if tag != "equal":
+            at_edge = start == end and ((first == 0 and last >= name) or last == len(statement))
+            yield _Alteration(statement[first:last], claim[start:end], at_edge or last - first > _MOST_LEFT_OUT)
+
+
+def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
+    """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
+    for key in _strict(change.new) & added:
+        yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
+    for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
+        yield SentenceFinding("altered", f'the sentence leaves out "{key}"')
+    words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
+    if negated(words, others) or negated(others, words):
+        yield SentenceFinding("negation", "the passage says the contrary")
+
+
+def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
+    """Count the tokens that may not be said in another word."""
+    plain = (MeaningKind.WORD, MeaningKind.LINK)
+    return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)

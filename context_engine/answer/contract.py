@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from context_engine.answer.answering import Event, Finished, Started, Stated
+from context_engine.answer.budget import money_text, total
 from context_engine.answer.composed import Answer, answer_text, cited, conflict_text
 from context_engine.answer.conflicts import Conflict
-from context_engine.answer.cost import money_text, total
 from context_engine.answer.gathering import MOST_ROUNDS, Gathering
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.models import AnswerPolicy, Citation, Context, ContextBlock, SearchResult

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from context_engine.answer.expressions import has
-from context_engine.answer.fitness import QuestionMatch, fitness, matches
+from context_engine.answer.fitness import QuestionMatch, closest_of, fitness, matches
 from context_engine.answer.sentences import RowCell, Statement, StatementKind, statements
-from context_engine.answer.synonyms import closest_of
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Quote, Sentence, Verdict
-from context_engine.answer.wants import AskedQuestion, read_question
+from context_engine.answer.wants import AskedQuestion, has, read_question
 from context_engine.core.chunking.spans import Span
 from context_engine.core.text import terms, words
 from context_engine.errors import InvalidRequest

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, groupby, pairwise, takewhile
+from itertools import combinations, groupby, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
 
@@ -25,7 +25,6 @@ _GOVERNING: Final = {
     MeaningKind.BOUND: 3,
 }
 """How many words after it a token governs, for this comparison."""
-_MOST_PARTS: Final = 9
 _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
 _DENIED_SUBJECT: Final = 8
 _LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
@@ -41,61 +40,33 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
         claim: the sentence, read; its words, modals and conditions stand in the clause too.
     """
     yield from _governed(claim, clause.tokens)
-    yield from _other_acts(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
-    yield from _unlinked(claim, clause.tokens)
-    yield from _left_alone(claim, clause.tokens)
-    yield from _inflected(claim, clause.tokens)
 
 
 def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield the tokens that govern other words in the sentence than in the clause."""
+    """Yield the tokens that govern other words in the sentence than in the clause.
+
+    A further word may stand between a token and what it governs: of one of the two the first word counts.
+    """
     several = len({token.key for token in own if token.kind is MeaningKind.MODAL}) > 1
     kinds = _GOVERNING | ({MeaningKind.MODAL: 2} if several else {})
     known = content_keys(own) | {token.key for token in own if token.kind is MeaningKind.MODAL}
     for place, token in enumerate(claim):
         if token.kind not in kinds or token.key in _FREE_BOUNDS:
             continue
-        governed = _after(claim, place, kinds[token.kind]) & known
+        governed = [key for key in _after(claim, place, kinds[token.kind]) if key in known]
         others = [
             _after(own, other, kinds[token.kind])
             for other, counterpart in enumerate(own)
             if counterpart.kind is token.kind and counterpart.key == token.key
         ]
-        if governed and not any(governed & each for each in others):
+        if governed and not any(each and (governed[0] in each or each[0] in governed) for each in others):
             yield SentenceFinding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
 
 
-def _other_acts(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield the modals of the sentence that stand before another verb than in the clause.
-
-    A verb may be said in another word, or after an adverb: where a verb of the clause is not in the sentence, nothing
-    is said; and one word of two is enough.
-    """
-    said = content_keys(claim)
-    for key, acts in _acts(claim).items():
-        stated = _acts(own).get(key, ())
-        verbs = {act[0] for act in stated}
-        if not verbs <= said:
-            continue
-        for act in acts:
-            if verbs.isdisjoint(act) and not any(act[0] in other for other in stated):
-                yield SentenceFinding("modal", f'"{key}" stands before another verb than in the passage')
-
-
-def _acts(tokens: Sequence[MeaningToken]) -> dict[str, list[list[str]]]:
-    """Return for each modal the keys of the first two words behind it, at each place."""
-    out: dict[str, list[list[str]]] = {}
-    for place, token in enumerate(tokens):
-        content = [each.key for each in tokens[place + 1 :] if each.kind in CONTENT][:2]
-        if token.kind is MeaningKind.MODAL and content:
-            out.setdefault(token.key, []).append(content)
-    return out
-
-
-def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[str]:
+def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> list[str]:
     """Return the keys of the content that a token governs; of a modal also another modal: "may be required to".
 
     A "no" governs a whole subject with its predicate, and no condition behind it.
@@ -104,8 +75,7 @@ def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> frozenset[s
     if tokens[place].written == "no":
         most, behind = _DENIED_SUBJECT, takewhile(lambda token: token.kind is not MeaningKind.CONDITION, behind)
     kinds = CONTENT | ({MeaningKind.MODAL} if tokens[place].kind is MeaningKind.MODAL else set())
-    content = [token.key for token in behind if token.kind in kinds]
-    return frozenset(content[:most])
+    return [token.key for token in behind if token.kind in kinds][:most]
 
 
 def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -145,29 +115,17 @@ def _repeated(claim: Sequence[MeaningToken], own: Sequence[MeaningToken], kept: 
 
 
 def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
-    """Return whether the common words of each part of the sentence stand in one order in the clause, in a part or
-    neighbouring parts that have its bounds and negations too.
+    """Return whether the common words of each part of the sentence stand in one order in a part of the clause that has
+    its bounds and negations too.
     """
-    parts = segments(own)
-    return all(_has_place(segment, parts, content_keys(own)) for segment in segments(claim))
+    parts, known = segments(own), content_keys(own)
+    return all(any(_stands_in(segment, part, known) for part in parts) for segment in segments(claim))
 
 
-def _has_place(segment: Sequence[MeaningToken], parts: Sequence[Sequence[MeaningToken]], known: frozenset[str]) -> bool:
+def _stands_in(segment: Sequence[MeaningToken], part: Sequence[MeaningToken], known: frozenset[str]) -> bool:
     common = sum(token.kind in CONTENT and token.key in known for token in segment)
     limits = {token.key for token in segment if token.kind in _LIMITS}
-    for width in range(1, min(len(parts), _MOST_PARTS) + 1):
-        for start in range(len(parts) - width + 1):
-            window = [token for part in parts[start : start + width] for token in part]
-            kept = _common_order(segment, window)
-            if len(kept) == common and (width == 1 or _is_introduced_alike(segment, kept, window)):
-                return limits <= {token.key for token in window}
-    return False
-
-
-def _is_introduced_alike(segment: Sequence[MeaningToken], kept: frozenset[int], window: Sequence[MeaningToken]) -> bool:
-    """Return whether each kept word of a segment has the same word before it somewhere in the window."""
-    known = {(token.key, introduced(window, place)) for place, token in enumerate(window)}
-    return all((segment[place].key, introduced(segment, place)) in known for place in kept)
+    return len(_common_order(segment, part)) == common and limits <= {token.key for token in part}
 
 
 def _same_place(
@@ -181,7 +139,7 @@ def _same_place(
         return True
     before, ends_phrase = _before(claim, place), _ends_phrase(claim, place, own, other, kept)
     last = next((at for at in range(place - 1, -1, -1) if claim[at].kind in CONTENT), place)
-    follows = (last < place and last not in kept) or (ends_phrase and not before) or (intro and _recurs(before, own))
+    follows = (last < place and last not in kept) or (ends_phrase and not before)
     if intro == intro_too and before == _before(own, other) and follows:
         return True
     return (intro == intro_too and intro in _MOBILE and ends_phrase) or _is_genitive(claim, place, own, other)
@@ -216,10 +174,6 @@ def _owner(tokens: Sequence[MeaningToken], place: int) -> str:
                 break
             out = token.key
     return out
-
-
-def _recurs(key: str, tokens: Sequence[MeaningToken]) -> bool:
-    return sum(token.key == key for token in tokens) > 1
 
 
 def _has_bound(token: MeaningToken) -> bool:
@@ -258,24 +212,6 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
             yield SentenceFinding("roles", f'"{" ".join(first)}" and "{" ".join(second)}" stand in each other\'s place')
 
 
-def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
-    for before, token, following in zip(claim, claim[1:], claim[2:]):
-        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
-            links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
-            if links == {following.key}:
-                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
-
-
-def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a sentence ends in a preposition behind which the clause always has a word."""
-    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), END)
-    if last.kind is MeaningKind.LINK and last.key not in ("it", "one", "be", *PERSONS):
-        behind = [following.kind for token, following in pairwise([*own, END]) if token.key == last.key]
-        if behind and MeaningKind.BREAK not in behind:
-            yield SentenceFinding("incomplete", f'the sentence ends in "{last.written}"')
-
-
 def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:
     """Return for each name the word before it, which is no mark, and the two before it, at each place; "^": none."""
     out: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}
@@ -287,16 +223,6 @@ def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozen
             alone = () if start == 0 or tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
             out[name] = out.get(name, frozenset()) | {before, *alone}
     return out
-
-
-def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
-    stated = _forms(own)
-    heads = [token for token, following in pairwise([*claim, END]) if token.is_name and not following.is_name]
-    for key, written in _forms(heads).items():
-        known = stated.get(key, [])
-        if len({*written}) > 1 and known and not {*written} <= {*known}:
-            yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
 
 
 def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:

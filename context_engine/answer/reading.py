@@ -188,11 +188,6 @@ _INVERSION: Final = re.compile(
     r"(?:(it|they)\b|(?=(?:an?|the)\b))"
 )
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
-_FIRST_NAME: Final = re.compile(r"[A-Z][a-z]+ (?=[A-Z][a-z])")
-_STATES: Final = "SHALL|SHOULD|MUST|MAY|CAN|CANNOT|WILL|NOT|NO|NEVER|NEITHER|REQUIRED|RECOMMENDED|OPTIONAL|ONLY"
-"""Words of a rule that standards write in capitals: "KBV SHALL NOT be used" has no title."""
-
-_TITLE: Final = re.compile(rf"(?:(?!(?:{_STATES})\b)[A-Z]{{2,}}(?:-[A-Z]+)*,?\s+|[-–&]\s+|A\s+){{3,}}(?=[A-Z]?[a-z])")
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive."""
 
@@ -226,23 +221,12 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
     marked = _PHRASE.sub(lambda match: f"§{(match.lastindex or 1) - 1}§", lower)
-    return tuple(_bounded(list(_scanned(marked, _names(plain.replace('"', ""))))))
-
-
-def title_of(text: str) -> str:
-    """Return the title in capitals with which a text begins, as passages that lost their line breaks do; else empty."""
-    title = _TITLE.match(text)
-    return title[0] if title else ""
+    return tuple(_bounded(list(_scanned(marked, names(plain.replace('"', ""))))))
 
 
 def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the keys of the tokens that name something."""
     return frozenset(token.key for token in tokens if token.kind in CONTENT)
-
-
-def _names(text: str) -> frozenset[str]:
-    """Return the names in a text, with the first word of one that the text begins with: "Credit Risk is ..."."""
-    return names(f"a {text}" if _FIRST_NAME.match(text) else text)
 
 
 def _spelled_out(match: re.Match[str]) -> str:

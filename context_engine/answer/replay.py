@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
+from context_engine.answer.composed import sentence_words
 from context_engine.answer.gathering import Gathering, gathered, in_turns, keys_of, read_gathering
-from context_engine.answer.record import sentence_words
 from context_engine.answer.values import Evidence, Sentence, evidence_of
 from context_engine.answer.writing import Judge, checked
 from context_engine.audit.review.account import account_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, pairwise, takewhile
 from typing import Final
@@ -12,7 +11,6 @@ from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, Me
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
-_INFLECTION: Final = re.compile(r"(?:ies|ing|es|ed|(?<!s)s|y|e|d)$")
 _PLURAL: Final = ("they", "these", "those")
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
@@ -56,9 +54,8 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 def _is_less(
     subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
 ) -> bool:
-    """Return whether a subject has words of the nearest one of the clause, or of others, and is not the same."""
-    is_form = _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_derived(subject, whole)
-    return is_form or _is_part(subject, wholes)
+    """Return whether a subject has words of the clause's nearest one, or of its others, and is not the same as it."""
+    return _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_part(subject, wholes)
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
@@ -83,23 +80,14 @@ def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) 
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
-def _is_derived(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether words of a subject stand in the clause's, each derived otherwise: "application", "applicant"."""
-    content = (token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE))
-    pairs = [(token.written, other.written) for token in content for other in whole if token.key == other.key]
-    return bool(pairs) and all(
-        said[:3] == stated[:3] and _INFLECTION.sub("", said) != _INFLECTION.sub("", stated) for said, stated in pairs
-    )
-
-
 def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
     """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
-    head = content_keys([*takewhile(lambda token: token.kind in CONTENT, dropwhile(_is_pronoun, subject))])
+    head = [*takewhile(lambda token: token.kind in CONTENT, dropwhile(lambda token: token.key == "it", subject))]
     links = [
         introduced(whole, place) in _PREPOSITIONS
         for whole in wholes
         for place, token in enumerate(whole)
-        if token.key in head and head <= content_keys(whole)
+        if head and token.key == head[0].key and content_keys(head) <= content_keys(whole)
     ]
     return bool(links) and all(links)
 
@@ -113,10 +101,6 @@ def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
-
-
-def _is_pronoun(token: MeaningToken) -> bool:
-    return token.key == "it"
 
 
 def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:

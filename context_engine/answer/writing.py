@@ -10,10 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from context_engine.answer.budget import Spending
+from context_engine.answer.budget import Cost, Spending
 from context_engine.answer.check import check
 from context_engine.answer.cited import QUOTE_FORM, CitedSentence, SentenceReader
-from context_engine.answer.cost import Cost
 from context_engine.answer.values import Evidence, Sentence
 from context_engine.core.context import ApproxTokenCounter, system_prompt
 from context_engine.core.context.fence import fence

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from context_engine.answer.cost import money_text
+from context_engine.answer.budget import money_text
 from context_engine.core.models import utc_text
 from context_engine.jobs.memory import JobFinding, JobMemory, Stage
 from context_engine.service.contract.rag import Answered, Asked, Flag, Name

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field
 
-from context_engine.answer.cost import total
+from context_engine.answer.budget import total
 from context_engine.errors import JobNotFound, StoreCorrupt
 from context_engine.jobs.memory import FindingCitation, JobFinding, JobMemory, JobNote, Quality, Remembered, Stage
 

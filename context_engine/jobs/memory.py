@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_engine.answer.cost import money_text
+from context_engine.answer.budget import money_text
 from context_engine.core.text import counted
 
 

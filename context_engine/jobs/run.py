@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from context_engine.answer.answering import last_of
 from context_engine.answer.asking import JobShare, answerer_of
+from context_engine.answer.budget import Cost, total
 from context_engine.answer.composed import Answer
-from context_engine.answer.cost import Cost, total
 from context_engine.answer.values import Quote, Sentence, Verdict
 from context_engine.core.models import Caller, Condition, FilterOp, Principal, SearchRequest
 from context_engine.core.protocols import Clock

@@ -34,10 +34,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_engine import demo
-from context_engine.answer.expressions import Expression, has, places_of
 from context_engine.answer.extract import extract
 from context_engine.answer.sentences import statements
 from context_engine.answer.values import Evidence, evidence_of
+from context_engine.answer.wants import Expression, has, places_of
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.models import SearchRequest, SearchResult
 from context_engine.core.text import terms

@@ -211,10 +211,58 @@ def wrong_clause(sentence: str, others: Sequence[str], rng: random.Random) -> tu
     return None
 
 
+_MODAL_VERB = r"(?:must|shall|should|may)"
+_RELATIVE = re.compile(
+    rf"((?:The|A|An|Each|Any|All|Every) (?:[\w'-]+ ){{1,4}}?)"
+    rf"(?:that|which|who|whose|in which|to whom|for which) (?:[\w'-]+ ){{2,14}}?(?={_MODAL_VERB} )"
+)
+_MODIFIED = re.compile(rf"(?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,3}}([\w'-]+[a-rt-z])(?= {_MODAL_VERB} )")
+_OBJECT = re.compile(
+    rf"((?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,4}}?{_MODAL_VERB} .*?(?:to|of|with|by) )(the [\w'-]+)"
+)
+_CONDITIONED = re.compile(r",? (?:if|where|when|until|unless|subject to|except|other than) [^,;.]+")
+
+
+def restriction(sentence: str, rng: random.Random) -> str | None:
+    """Say of all what is said of some: leave out the relative clause of the subject."""
+    match = _RELATIVE.match(sentence)
+    return match[1] + sentence[match.end() :] if match else None
+
+
+def general(sentence: str, rng: random.Random) -> str | None:
+    """Say of many what is said of one kind: "Desks must", of "The trading desk must"."""
+    match = _MODIFIED.match(sentence)
+    return f"{match[1].capitalize()}s{sentence[match.end() :]}" if match else None
+
+
+def more_subjects(sentence: str, rng: random.Random) -> str | None:
+    """Make another party of the sentence a subject, too."""
+    match = _OBJECT.match(sentence)
+    return f"{match[2].capitalize()}, and {sentence[0].lower()}{sentence[1:]}" if match else None
+
+
+def modals_swapped(sentence: str, rng: random.Random) -> str | None:
+    """Exchange two modals that are not of one meaning."""
+    modals = list(re.finditer(r"\b(?:must|should|may)\b", sentence))
+    pairs = [(first, last) for first, last in itertools.pairwise(modals) if first[0] != last[0]]
+    if not pairs:
+        return None
+    first, last = rng.choice(pairs)
+    between = sentence[first.end() : last.start()]
+    return f"{sentence[: first.start()]}{last[0]}{between}{first[0]}{sentence[last.end() :]}"
+
+
+def unconditional(sentence: str, rng: random.Random) -> str | None:
+    """Leave out a condition or exception."""
+    match = _CONDITIONED.search(sentence)
+    return sentence[: match.start()] + sentence[match.end() :] if match else None
+
+
 CORRUPTIONS: dict[str, Corruption] = {
     function.__name__: function
     for function in (
         number, reference, unit, date, currency, modal, negation, condition, bound, opposite, roles, values_swapped,
+        restriction, general, more_subjects, modals_swapped, unconditional,
     )
 }  # fmt: skip
 

@@ -11,8 +11,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from context_engine.answer.budget import Budget, CostLimits, Spender
-from context_engine.answer.cost import PriceTable, total
+from context_engine.answer.budget import Budget, CostLimits, PriceTable, Spender, total
 from context_engine.core.models import ChatUsage, Price
 from context_engine.errors import CostLimitReached
 from context_engine.testing import FixedClock

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.answer.budget import COST_FILE, RESERVED_S, Budget, CostLimits, Spender
-from context_engine.answer.cost import Cost, PriceTable, total
+from context_engine.answer.budget import COST_FILE, RESERVED_S, Budget, Cost, CostLimits, PriceTable, Spender, total
 from context_engine.core.models import ChatUsage, Price, Settings
 from context_engine.errors import ConfigError, CostLimitReached
 from context_engine.testing import FixedClock

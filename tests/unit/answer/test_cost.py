@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.answer.cost import Cost, PriceTable, money_text, total
+from context_engine.answer.budget import Cost, PriceTable, money_text, total
 from context_engine.core.models import ChatUsage, CostSettings, Price, missing_price
 from context_engine.errors import ConfigError
 from context_engine.settings import config_layer

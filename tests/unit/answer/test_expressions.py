@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.answer.expressions import Expression, has, places_of
+from context_engine.answer.wants import Expression, has, places_of
 
 
 @pytest.mark.parametrize(

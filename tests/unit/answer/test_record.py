@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_engine.answer.answering import Answerer, last_of
-from context_engine.answer.record import answer_record
+from context_engine.answer.composed import answer_record
 from context_engine.answer.values import AnswerRefusal, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.answer.writing import ModelCall
 from context_engine.core.models import Principal, SearchRequest

@@ -8,8 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from context_engine.answer.budget import Budget, CostLimits, Spender, Spending
-from context_engine.answer.cost import PriceTable
+from context_engine.answer.budget import Budget, CostLimits, PriceTable, Spender, Spending
 from context_engine.answer.gathering import RunLimits
 from context_engine.answer.writing import Writer
 from context_engine.core.models import ChatMessage, ChatPart, ChatUsage, FinishReason, Price
