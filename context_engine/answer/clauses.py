@@ -172,12 +172,13 @@ def _field(field: Statement) -> ClauseCell:
 
 
 def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
-    """Return a row's name and the cells that a sentence speaks of."""
+    """Return a row's name and the cells that a sentence speaks of; the others show their columns alone."""
     head, *others = row.cells
     named = [cell for cell in others if content_keys(cell.column) & asked]
     chosen = [cell for cell in named or others if _is_asked(cell, asked)]
+    shown = (cell if cell in chosen else cell._replace(tokens=()) for cell in others)
     tokens = (*head.tokens, *(token for cell in chosen for token in (*cell.column, *cell.tokens)))
-    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *chosen))
+    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *shown))
 
 
 def _is_asked(cell: ClauseCell, asked: frozenset[str]) -> bool:

@@ -243,13 +243,14 @@ def _before_column(said: Iterable[MeaningToken], cells: Sequence[ClauseCell]) ->
     current: Sequence[ClauseCell] = ()
     is_named = True
     for token in said:
-        if named := [cell for cell in cells if token.key in content_keys(cell.column)]:
-            current, is_named = named if is_named else [*current, *named], False
-            continue
-        holding = [cell for cell in cells if token.key in content_keys(cell.tokens)]
-        if holding and not any(cell in current for cell in holding):
+        named = [cell for cell in cells if token.key in content_keys(cell.column)]
+        if any(token.key in content_keys(cell.tokens) for cell in current):
+            current, is_named = [*current, *named], True  # a word of the cell may begin the name of the next column
+        elif named:
+            both = [cell for cell in named if cell in current]  # of "Head" and "Desk" together, one column
+            current, is_named = named if is_named else both or [*current, *named], False
+        elif any(token.key in content_keys(cell.tokens) for cell in cells):
             return token
-        is_named = is_named or bool(holding)
     return None
 
 

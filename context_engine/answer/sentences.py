@@ -168,9 +168,17 @@ def _above(text: str, each: Nested) -> tuple[list[Span], list[Span]]:
     for parent in each.parents:
         (shown if _leads(text, parent) else around).append(parent.spans[-1])
         around += parent.spans[:-1]
-    if each.previous is not None and each.previous not in each.parents:
+    if each.previous is not None and each.previous not in each.parents and not _is_other_row(text, each):
         around += each.previous.spans
     return shown, around
+
+
+def _is_other_row(text: str, each: Nested) -> bool:
+    """Return whether the block before a row is a row of its own, which says nothing of it: no head and no group."""
+    previous = each.previous
+    if previous is None or each.block.kind != "row" or previous.kind != "row":
+        return False
+    return sum(has_words(text[slice(*span)]) for span in _split(text, previous.spans[0])) > 1
 
 
 def _leads(text: str, parent: TextBlock) -> bool:

@@ -110,7 +110,7 @@ def test_a_sentence_in_other_words_is_supported(sentence: str, text: str) -> Non
         ("It must keep records of trades.", "The desk must keep records of trades.", "subject"),
         ("It may reach 85 % in London, and 60 % in Paris.", "It may reach 60 % in London, and 85 % in Paris.", "value"),
         ("A rule of 5 days and 3 years applies.", "A rule of 3 days and 5 years applies.", "unit"),
-        ("A High event goes to the FCAA within 24 hours.", TABLE, "row"),
+        ("A High event goes to the FCAA within 24 hours.", TABLE, "number"),
         ("A Severe event goes to the FCAA within 1 hour.", TABLE, "number"),
         ("The limit amount of the Rates desk is EUR 4.5 million.", RECORD, "currency"),
         ("A bank may lend to a director.", LIST, "negation"),

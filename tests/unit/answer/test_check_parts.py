@@ -317,3 +317,29 @@ def test_words_of_a_cell_stand_beside_the_name_of_their_column() -> None:
         assert checked(true, text).verdict is Verdict.SUPPORTED
     swapped = "Of pricing the owner is Group Finance and the reviewer is Market Risk."
     assert codes(checked(swapped, text)) == {"column"}
+
+
+def test_a_column_is_named_by_all_of_its_words() -> None:
+    text = (
+        "| Step | Trading desk | Trade Support |\n|---|---|---|\n| Confirm | tells the client | writes the letter |\n"
+    )
+    assert checked("To confirm, the trading desk tells the client.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("To confirm, the trading desk writes the letter.", text)) == {"column"}
+
+
+def test_words_of_a_cell_name_no_other_column() -> None:
+    text = (
+        "| Change | Criterion | Approval |\n|---|---|---|\n| Minor | terms inside approved limits | senior officer |\n"
+    )
+    true = "Of a minor change the criterion is terms inside approved limits and the approval is senior officer."
+    assert checked(true, text).verdict is Verdict.SUPPORTED
+
+
+def test_what_the_row_before_says_is_not_said_of_a_row() -> None:
+    text = (
+        "| Version | Effective | Reason |\n|---|---|---|\n"
+        "| 4.1 | 2025-04-01 | Hourly measurement added |\n| 4.0 | 2023-04-01 | Third rule added |\n"
+    )
+    assert checked("4.0: Effective 2023-04-01.", text).verdict is Verdict.SUPPORTED
+    assert "date" in codes(checked("4.0: Effective 2025-04-01.", text))
+    assert checked("The reason of 4.0 is hourly measurement added.", text).verdict is not Verdict.SUPPORTED
