@@ -34,7 +34,7 @@ WRITTEN = {
     "desks.jsonl": '{"entity_id": "DESK-1", "name": "Kelp desk", "mandate": "trades in seaweed futures"}\n',
     "products.json": '[{"entity_id": "PR-1", "name": "Anchor deposit", "term": "ninety days"}]',
     "broken.pdf": "%PDF-1.4 cut off",
-    "slides.odp": "not read",
+    "slides.key": "not read",
 }
 
 
@@ -85,8 +85,8 @@ def test_each_file_is_read_or_said(report: dict[str, Any]) -> None:
     assert report["documents"] == 7 + 3 + 5
     skipped = {one["path"]: (one["reason"], one["error"]) for one in report["skipped"]}
     assert skipped["broken.pdf"] == ("is damaged or cut off: it cannot be opened", True)
-    assert skipped["slides.odp"][0].startswith(".odp cannot be read; supported: ")
-    assert not skipped["slides.odp"][1]
+    assert skipped["slides.key"][0].startswith(".key cannot be read; supported: ")
+    assert not skipped["slides.key"][1]
     assert len(skipped) == 2
     assert any("accounts.csv: is not UTF-8 (line 2): read as cp1252" in one for one in report["warnings"])
 
