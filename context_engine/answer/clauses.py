@@ -182,8 +182,10 @@ def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
 
 
 def _is_asked(cell: ClauseCell, asked: frozenset[str]) -> bool:
-    keys = content_keys(cell.tokens)
-    return bool(keys) and len(keys & asked) * 2 >= len(keys)
+    keys, column = content_keys(cell.tokens), content_keys(cell.column)
+    if not keys:  # "none", "yes"
+        return bool(column) and column <= asked
+    return len(keys & asked) * 2 >= len(keys)
 
 
 def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:

@@ -24,6 +24,7 @@ _MORE: Final = 0.1
 """How much more of it a clause must hold that has no pronoun, which could stand for words around it."""
 _NEVER_OF_A_ROW: Final = ("by", "into")
 """What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
+_OF_CELLS: Final = (*CONTENT, MeaningKind.NEGATION)
 _EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
 
 LEAST_REPEATED: Final = 0.8
@@ -228,7 +229,7 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
             yield SentenceFinding("row", f'"{before}" stands before "{token.written}", which names the row')
     columns = frozenset[str]().union(*(content_keys(cell.column) for cell in others))
     # of a record, which has no name, only values are compared: its fields describe each other
-    compared = [token for token in claim if token.kind in CONTENT and (named or token.value or token.key in columns)]
+    compared = [token for token in claim if token.kind in _OF_CELLS and (named or token.value or token.key in columns)]
     said = [token for token in compared if token.key not in named]
     if columns & claimed and (misplaced := _before_column(said, others)) and _before_column(said[::-1], others):
         yield SentenceFinding("column", f'"{misplaced.written}" stands in another column')
@@ -244,14 +245,19 @@ def _before_column(said: Iterable[MeaningToken], cells: Sequence[ClauseCell]) ->
     is_named = True
     for token in said:
         named = [cell for cell in cells if token.key in content_keys(cell.column)]
-        if any(token.key in content_keys(cell.tokens) for cell in current):
+        if any(token.key in _words(cell) for cell in current):
             current, is_named = [*current, *named], True  # a word of the cell may begin the name of the next column
         elif named:
             both = [cell for cell in named if cell in current]  # of "Head" and "Desk" together, one column
             current, is_named = named if is_named else both or [*current, *named], False
-        elif any(token.key in content_keys(cell.tokens) for cell in cells):
+        elif any(token.key in _words(cell) for cell in cells):
             return token
     return None
+
+
+def _words(cell: ClauseCell) -> frozenset[str]:
+    """Return the keys of a cell's content, and of "none", "not" or "no"."""
+    return frozenset(token.key for token in cell.tokens if token.kind in _OF_CELLS)
 
 
 def _is_broken_off(first: str, second: str, cells: Iterable[ClauseCell]) -> bool:

@@ -4,9 +4,11 @@
 
 True sentences of the demo bank and of a folder's passages are corrupted in one thing each (`check_corruptions.py`), or
 said otherwise by rules that keep their meaning (`check_paraphrases.py`); `paraphrases.jsonl` has paraphrases written by
-hand over the demo bank. A false sentence should not pass as supported, a paraphrase should. Half of the cases, by a
-draw, are for development (`--half` names the half that `--show` prints); the other half is held. The baseline passes a
-sentence if its passages hold .8 of its words. A quarter of the false sentences come with the true sentence as a quote.
+hand over the demo bank. Sentences about rows of tables (`check_tables.py`) say the row, exchange two of its columns, or
+take a value from the row before. A false sentence should not pass as supported, a paraphrase should. Half of the cases,
+by a draw, are for development (`--half` names the half that `--show` prints); the other half is held. The baseline
+passes a sentence if its passages hold .8 of its words. A quarter of the false sentences come with the true sentence as
+a quote.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from check_corruptions import (
 )
 from check_paraphrases import paraphrase
 from check_passages import Drawn, Passage, collection_passages, demo_passages, drawn, plain_words
+from check_tables import table_sentences
 
 from context_engine.answer.values import Evidence
 
@@ -71,9 +74,11 @@ def main() -> None:
     print(f"{len(false)} false sentences, {sum(excluded.values())} excluded as still supported: {dict(excluded)}")
     worded = corrupted_paraphrases(true, given.seed + 3)
     print(f"{len(true)} faithful paraphrases, {len(worded)} false ones")
+    tables = of_tables(pools)
     for title, passes in (("baseline: .8 of the words", by_words), ("check", by_check())):
         report(title, [*false, *true], passes, given)
         report(f"{title}, false paraphrases", worded, passes, given)
+        report(f"{title}, rows of tables", tables, passes, given)
 
 
 def corrupted(pools: Sequence[Sequence[Passage]], count: int, seed: int) -> tuple[list[Case], Counter[str]]:
@@ -183,6 +188,15 @@ def corrupted_paraphrases(true: Iterable[Case], seed: int) -> list[Case]:
                 cases.append(false)
                 break
     return cases
+
+
+def of_tables(pools: Sequence[Sequence[Passage]]) -> list[Case]:
+    """Return the sentences about rows of tables; the halves take turns."""
+    return [
+        Case(item.kind, HALVES[place % 2], item.kind == "row", item.sentence, (item.passage,), (), item.original)
+        for pool in pools
+        for place, item in enumerate(table_sentences(pool))
+    ]
 
 
 def evidence_of(case: Case) -> dict[str, Evidence]:

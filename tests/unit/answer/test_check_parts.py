@@ -343,3 +343,10 @@ def test_what_the_row_before_says_is_not_said_of_a_row() -> None:
     assert checked("4.0: Effective 2023-04-01.", text).verdict is Verdict.SUPPORTED
     assert "date" in codes(checked("4.0: Effective 2025-04-01.", text))
     assert checked("The reason of 4.0 is hourly measurement added.", text).verdict is not Verdict.SUPPORTED
+
+
+def test_none_is_a_value_of_its_column() -> None:
+    text = "| Measure | Green | Amber |\n|---|---|---|\n| Backlog over 5 days | none | 1 to 3 trades |\n"
+    true = "For a backlog over 5 days, green is none and amber is 1 to 3 trades."
+    assert checked(true, text).verdict is Verdict.SUPPORTED
+    assert codes(checked("For a backlog over 5 days, green is 1 to 3 trades and amber is none.", text)) == {"column"}
