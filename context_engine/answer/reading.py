@@ -158,7 +158,7 @@ _LINK_KEYS: Final = {**dict.fromkeys(_PRONOUNS.split(), "it"), **dict.fromkeys(_
 _PHRASE: Final = re.compile("|".join(rf"\b({form})\b" for form in _PHRASES.values()))
 _PHRASE_NAMES: Final = tuple(_PHRASES)
 _SCANNER: Final = re.compile(
-    rf"(?P<date>{DATE})|(?P<mark>§\d+§)"
+    rf"(?P<date>{DATE})|(?P<mark>§\d+§)|(?P<letter>§[ai]§)"
     r"|(?P<code>[a-z]\w*(?:[-./]\w+)*?[-./]?\d\w*(?:[-./]\w+)*(?:\(\w{1,4}\))*"
     r"|\d+(?:\.\d+){2,}(?:\.?\(\w{1,4}\))*|\d+(?:\.\d+)*(?:\.?\(\w{1,4}\))+"
     r"|\d+[a-z]\w*(?<!\dm)(?<!\dbn)(?<!\dk)(?<!\dmn))"
@@ -188,6 +188,11 @@ _INVERSION: Final = re.compile(
     r"(?:(it|they)\b|(?=(?:an?|the)\b))"
 )
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
+_LETTER: Final = re.compile(
+    r"((?i:\b(?:class|annex|appendix|schedule|part|tier|type|group|category|level|grade|table|figure|option|column)[ -]))"
+    r"([AI])\b|(^|/)([AI])(?=/|$)|(\b(?:is|are|as) |[:=] )([AI])(?=\W*$|[.,;)]| (?:and|or)\b)"
+)
+"""A or I as a letter, not as an article or a pronoun: "Annex A", a mark in a cell, "the sponsor is A"."""
 _UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
 """What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive."""
 
@@ -216,7 +221,7 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     ['1000000', '30']
     """
     plain = normalised(text)
-    lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", plain.lower())
+    lower = _MONTH_OF_MAY.sub(rf"\1{MAY}", _LETTER.sub(_as_letter, plain).lower())
     lower = _INVERSION.sub(r"\1, \3 \2 ", lower)
     lower = _INSERTED.sub(r"\1 \2", _WHEREAS.sub(r"\1, and ", lower))
     lower = _UNREAD.sub("", _NOT.sub(_spelled_out, _RANGE.sub(r"\1 to ", lower)))
@@ -234,6 +239,11 @@ def _spelled_out(match: re.Match[str]) -> str:
     return f"{_SHORTENED.get(place, match[place])} not"
 
 
+def _as_letter(match: re.Match[str]) -> str:
+    before, letter = (part for part in match.groups() if part is not None)
+    return f"{before}§{letter}§"
+
+
 def _scanned(text: str, known: frozenset[str]) -> Iterator[MeaningToken]:
     place = 0
     while match := _SCANNER.search(text, place):
@@ -244,6 +254,8 @@ def _scanned(text: str, known: frozenset[str]) -> Iterator[MeaningToken]:
                 yield MeaningToken(MeaningKind.DATE, date_key(written), written)
             case "mark":
                 yield from _phrase(_PHRASE_NAMES[int(written.strip("§"))])
+            case "letter":
+                yield MeaningToken(MeaningKind.SIDE, written.strip("§"), written.strip("§"))
             case "code":
                 yield MeaningToken(MeaningKind.REFERENCE, written.replace(".(", "("), written, is_name=True)
             case "number":

@@ -350,3 +350,13 @@ def test_none_is_a_value_of_its_column() -> None:
     true = "For a backlog over 5 days, green is none and amber is 1 to 3 trades."
     assert checked(true, text).verdict is Verdict.SUPPORTED
     assert codes(checked("For a backlog over 5 days, green is 1 to 3 trades and amber is none.", text)) == {"column"}
+
+
+def test_a_and_i_are_letters_behind_a_kind_in_a_cell_and_behind_is() -> None:
+    text = "Annex B lists the limits of the desk. Class A counterparties must post margin weekly."
+    assert checked("Class A counterparties must post margin weekly.", text).verdict is Verdict.SUPPORTED
+    assert "opposite" in codes(checked("Annex A lists the limits of the desk.", text))
+    duties = "| Duty | Sponsor | Product Office |\n|---|---|---|\n| Review after launch | R | A |\n"
+    assert checked("For the review after launch, the Sponsor is R and the Product Office is A.", duties).findings == ()
+    swapped = "For the review after launch, the Sponsor is A and the Product Office is R."
+    assert codes(checked(swapped, duties)) == {"column"}
