@@ -189,7 +189,7 @@ _INVERSION: Final = re.compile(
 )
 """A condition at the beginning that turns the main clause round: "Only if it is live may a product be named."."""
 _LETTER: Final = re.compile(
-    r"((?i:\b(?:class|annex|appendix|schedule|part|tier|type|group|category|level|grade|table|figure|option)[ -]))([AI])\b"
+    r"((?i:\b(?:class|annex|appendix|schedule|part|tier|type|group|category|level|grade|table|option)[ -]))([AI])\b"
     r"|(^|/)([AI])(?=/|$)|(\b(?:is|are|as) |[:=] )([AI])(?=\W*$|[.,;)]| (?:and|or)\b)"
 )
 """A or I as a letter, not as an article or a pronoun: "Annex A", a mark in a cell, "the sponsor is A"."""
