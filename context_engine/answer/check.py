@@ -123,6 +123,8 @@ def check(
         return _refused(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
+    if _is_denied(text, cited.values()):
+        return _refused(text, SentenceFinding("negation", "of the topic and its heading, one says not, the other does"))
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
@@ -133,6 +135,23 @@ def check(
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
     checked = _checked(text, claim, known, _weights(evidence.values()), cited)
     return _entailed(checked, evidence, entails) if entails else checked
+
+
+def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
+    """Return whether every heading with the words of a sentence's topic says "no" where the topic does not."""
+    topic = _TOPIC.match(_framed(text).removeprefix(", "))
+    if topic is None:
+        return False
+    words, denials = _said_and_denied(topic[1])
+    headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
+    same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
+    return bool(words and same) and denials not in same
+
+
+def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
+    """Return the words of a topic or heading, and how often it says "not"."""
+    tokens = read(text.lower())
+    return content_keys(tokens), sum(token.kind is MeaningKind.NEGATION for token in tokens)
 
 
 def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _KnownKeys:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise, takewhile
+from itertools import combinations, pairwise, takewhile
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
 from context_engine.answer.order import roles
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import introduced, other_subject, segments
+from context_engine.answer.subjects import introduced, is_passive, other_subject, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
 
@@ -288,7 +288,8 @@ class _Alteration(NamedTuple):
     """Tokens of the statement, and what the sentence has in their place.
 
     Attributes:
-        is_part: whether a whole part of the statement is left out: its beginning, its end or many tokens.
+        is_part: whether a whole part of the statement is left out: its beginning, its end, many tokens, or the first of
+            two predicates ("is valid for a year and").
     """
 
     old: Sequence[MeaningToken]
@@ -313,13 +314,16 @@ def altered(
     statement = _content(whole)
     if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
         return
+    predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
     name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
-    changes = list(_changes(sentence, statement, name))
+    changes = list(_changes(sentence, statement, predicates, name))
     put_in = _strict(token for change in changes for token in change.new)
     left_out = _strict(token for change in changes for token in change.old)
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
+    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
+        yield SentenceFinding("roles", "two names stand in each other's place")
 
 
 def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
@@ -338,16 +342,35 @@ def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) 
     return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
 
 
+def _copulas(tokens: Iterable[MeaningToken]) -> int:
+    return sum(token.key == "be" for token in tokens)
+
+
+def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
+    """Return the ranges, in `_content(tokens)`, of what stands between a form of "be" and the next "and"."""
+    ranges: list[tuple[int, int]] = []
+    began: int | None = None
+    place = 0
+    for token in tokens:
+        if token.key == "be":
+            began = place
+        elif token.kind is MeaningKind.BREAK:
+            if token.key == "and" and began is not None:
+                ranges.append((began, place))
+            began = None
+        place += bool(_content([token]))
+    return ranges
+
+
 def _changes(
-    claim: Sequence[MeaningToken],
-    statement: Sequence[MeaningToken],
-    name: int,
+    claim: Sequence[MeaningToken], statement: Sequence[MeaningToken], predicates: Sequence[tuple[int, int]], name: int
 ) -> Iterator[_Alteration]:
     """Yield what differs; `name` is the number of tokens of the name that the statement begins with."""
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
-            at_edge = start == end and ((first == 0 and last >= name) or last == len(statement))
-            yield _Alteration(statement[first:last], claim[start:end], at_edge or last - first > _MOST_LEFT_OUT)
+            at_edge = (first == 0 and last >= name) or last == len(statement) or (first, last) in predicates
+            is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
+            yield _Alteration(statement[first:last], claim[start:end], is_part)
 
 
 def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
@@ -365,3 +388,13 @@ def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
     """Count the tokens that may not be said in another word."""
     plain = (MeaningKind.WORD, MeaningKind.LINK)
     return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
+
+
+def _is_swap(changes: Sequence[_Alteration]) -> bool:
+    """Return whether two changes put in what the other leaves out, and a name is among it."""
+    return any(
+        content_keys(first.old) & content_keys(second.new)
+        and content_keys(first.new) & content_keys(second.old)
+        and any(token.is_name for token in (*first.old, *first.new))
+        for first, second in combinations(changes, 2)
+    )

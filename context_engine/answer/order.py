@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, groupby, takewhile
+from itertools import combinations, groupby, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
 
@@ -43,6 +43,9 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
+    yield from _unlinked(claim, clause.tokens)
+    yield from _left_alone(claim, clause.tokens)
+    yield from _inflected(claim, clause.tokens)
 
 
 def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -223,6 +226,34 @@ def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozen
             alone = () if start == 0 or tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
             out[name] = out.get(name, frozenset()) | {before, *alone}
     return out
+
+
+def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
+    for before, token, following in zip(claim, claim[1:], claim[2:]):
+        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
+            links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
+            if links == {following.key}:
+                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
+
+
+def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if a sentence ends in a preposition behind which the clause always has a word."""
+    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), END)
+    if last.kind is MeaningKind.LINK and last.key not in ("it", "one", "be", *PERSONS):
+        behind = [following.kind for token, following in pairwise([*own, END]) if token.key == last.key]
+        if behind and MeaningKind.BREAK not in behind:
+            yield SentenceFinding("incomplete", f'the sentence ends in "{last.written}"')
+
+
+def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
+    stated = _forms(own)
+    heads = [token for token, following in pairwise([*claim, END]) if token.is_name and not following.is_name]
+    for key, written in _forms(heads).items():
+        known = stated.get(key, [])
+        if len({*written}) > 1 and known and not {*written} <= {*known}:
+            yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
 
 
 def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ import pytest
 from context_engine.answer.check import check
 from context_engine.answer.comparing import altered
 from context_engine.answer.reading import read
-from context_engine.answer.values import Evidence, SentenceFinding
+from context_engine.answer.values import Evidence, SentenceFinding, Verdict
 
 TEXT = "The staff of a Natural Person shall report a loss of the desk to the Risk Board at least weekly, with a cause."
 
@@ -89,3 +89,18 @@ def test_another_statement_may_say_what_the_first_one_does_not() -> None:
     claim = TEXT.replace("shall", "must")
     assert check(claim, ["[1]"], evidence).findings == (SentenceFinding("altered", 'the sentence leaves out "legal"'),)
     assert check(claim, ["[1]", "[2]"], evidence).labels == ("[2]",)
+
+
+def test_names_that_stand_in_each_others_place() -> None:
+    text = "The note of a Branch on the daily trades of a desk must be sent in writing within 5 days to the Agency."
+    swapped = "The note of an Agency on the daily trades of a desk must be sent in writing within 5 days to the Branch."
+    assert changes(swapped, text) == ["two names stand in each other's place"]
+
+
+def test_the_first_of_two_predicates_may_be_left_out_whole() -> None:
+    text = "A host clearance is valid for 18 months and names the product, the segment and the channel."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    whole = check(text.replace("is valid for 18 months and ", ""), ["[1]"], evidence)
+    assert whole.verdict is Verdict.SUPPORTED
+    cut = check(text.replace(" for 18 months", ""), ["[1]"], evidence)  # its value alone is left out
+    assert cut.findings == (SentenceFinding("altered", 'the sentence leaves out "18"'),)

@@ -208,6 +208,12 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+    tool = "The tool has built-in support for checks of files with Hibernate Validator."
+    assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
+    ways = "Calculation of the Fund\nThere are two ways for calculating the Fund."
+    assert codes(checked("Calculation of the Fund are two ways for calculating the Fund There.", ways)) == {
+        "incomplete"
+    }
     whole = "The file says who the owners are."
     assert checked(whole, whole).verdict is Verdict.SUPPORTED
 
@@ -360,3 +366,17 @@ def test_a_and_i_are_letters_behind_a_kind_in_a_cell_and_behind_is() -> None:
     assert checked("For the review after launch, the Sponsor is R and the Product Office is A.", duties).findings == ()
     swapped = "For the review after launch, the Sponsor is A and the Product Office is R."
     assert codes(checked(swapped, duties)) == {"column"}
+
+
+def test_a_topic_denies_what_its_heading_denies() -> None:
+    text = "Staff must keep the files for 5 years."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("No early deletion",), 1, None, None, None)}
+    assert check(f"On no early deletion: {text}", ["[1]"], evidence).verdict is Verdict.SUPPORTED
+    assert codes(check(f"On an early deletion: {text}", ["[1]"], evidence)) == {"negation"}
+
+
+def test_a_name_keeps_its_preposition() -> None:
+    text = "Dates of payment\nWhere under these Rules a fee is due to the Board, the desk will not be closed."
+    false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(false, text)) == {"roles"}
