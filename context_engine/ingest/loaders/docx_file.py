@@ -15,7 +15,6 @@ passwords, zip bombs, XML with a document type.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zipfile import ZipFile
@@ -28,15 +27,12 @@ from context_engine.ingest.loaders.docx_body import DocxBody, Styles
 from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_text import Changes, W
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
-from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text
+from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text, is_page_number
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
-_PAGE: Final = re.compile(
-    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
-)
 _EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 
@@ -176,15 +172,6 @@ class DocxDocument:
 
 def _flat(blocks: Sequence[MarkdownBlock]) -> str:
     return joined(blocks).replace("| --- ", "").replace(" --- |", "")
-
-
-def is_page_number(text: str) -> bool:
-    """Whether a page header or footer holds only the page number.
-
-    >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
-    (True, False)
-    """
-    return _PAGE.fullmatch(text) is not None
 
 
 def damaged(problems: Iterable[str]) -> list[Notice]:

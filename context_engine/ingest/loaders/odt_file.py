@@ -20,9 +20,10 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, labelled, moment, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
 from context_engine.ingest.loaders.archive import XmlParts, in_archive
-from context_engine.ingest.loaders.docx_file import damaged, hidden_words, is_page_number
+from context_engine.ingest.loaders.docx_file import damaged, hidden_words
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.odt_text import OdtBody, qualified
+from context_engine.ingest.loaders.ooxml import is_page_number
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20

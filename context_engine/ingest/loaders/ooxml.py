@@ -27,6 +27,9 @@ _MOMENTS: Final = ("created", "modified")
 A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_PAGE: Final = re.compile(
+    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
+)
 PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
 """A colour that nobody sees on white."""
 _POINTS: Final = frozenset(("", "node", "asst", "doc"))  # points with text by a person; other kinds are layout
@@ -196,3 +199,12 @@ def _diagram(root: Any) -> Iterator[MarkdownBlock]:
 def _text(element: Any) -> str:
     paragraphs = ("".join(text.text or "" for text in paragraph.iter(f"{A}t")) for paragraph in element.iter(f"{A}p"))
     return " ".join(paragraphs)
+
+
+def is_page_number(text: str) -> bool:
+    """Whether a page header or footer holds only the page number.
+
+    >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
+    (True, False)
+    """
+    return _PAGE.fullmatch(text) is not None

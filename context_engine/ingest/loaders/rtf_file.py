@@ -18,7 +18,7 @@ from typing import Final
 from context_engine.core.models import NoticeCode
 from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
-from context_engine.ingest.loaders.docx_file import hidden_words, is_page_number
+from context_engine.ingest.loaders.docx_file import hidden_words
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import (
     HYPERLINK,
@@ -30,6 +30,7 @@ from context_engine.ingest.loaders.markdown import (
     one_line,
     unlinked,
 )
+from context_engine.ingest.loaders.ooxml import is_page_number
 from context_engine.ingest.loaders.rtf_flow import (
     ASIDE,
     CHARS,

@@ -11,7 +11,7 @@ from xml.parsers.expat import ExpatError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.ooxml import PALE
+from context_engine.ingest.loaders.ooxml import PALE, is_page_number
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.xlsx_values import (
     Format,
@@ -271,9 +271,9 @@ def _at(values: Sequence[T], place: str) -> T | None:
 
 
 def header_text(codes: Mapping[str, str]) -> str:
-    """Return the words of page headers and footers, without the codes for pages, dates and fonts."""
+    """Return the words of page headers and footers, without page numbers and the codes for dates and fonts."""
     texts = [one_line(_HEADER_CODE.sub(lambda code: "&" if code[0] == "&&" else " ", text)) for text in codes.values()]
-    return "; ".join(dict.fromkeys(text for text in texts if text))
+    return "; ".join(dict.fromkeys(text for text in texts if not is_page_number(text)))
 
 
 def _texts(element: Element, name: str) -> Iterator[str]:

@@ -171,6 +171,13 @@ def test_the_words_of_charts_text_boxes_headers_and_footers_are_text(workbook):
     )
 
 
+def test_a_footer_of_nothing_but_a_page_number_is_no_text(workbook):
+    def draw(book):
+        book["S"].oddHeader.center.text, book["S"].oddFooter.center.text = "&A", "Page &P of &N"
+
+    assert not any("Page" in document.text for document in workbook({"S": TABLE}, draw))
+
+
 def test_merged_titles_are_captions_and_merged_cells_stand_in_each_row(workbook):
     def merge(book):
         book["S"].merge_cells("A1:C1")
