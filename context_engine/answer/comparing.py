@@ -230,20 +230,20 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
     columns = frozenset[str]().union(*(content_keys(cell.column) for cell in others))
     # of a record, which has no name, only values are compared: its fields describe each other
     compared = [token for token in claim if token.kind in _OF_CELLS and (named or token.value or token.key in columns)]
-    said = [token for token in compared if token.key not in named]
-    if columns & claimed and (misplaced := _before_column(said, others)) and _before_column(said[::-1], others):
+    words = [token for token in compared if token.key not in named]
+    if columns & claimed and (misplaced := _before_column(words, others)) and _before_column(words[::-1], others):
         yield SentenceFinding("column", f'"{misplaced.written}" stands in another column')
 
 
-def _before_column(said: Iterable[MeaningToken], cells: Sequence[ClauseCell]) -> MeaningToken | None:
-    """Return the first word of a cell that does not follow words of its column's name; None if all do.
+def _before_column(words: Iterable[MeaningToken], cells: Sequence[ClauseCell]) -> MeaningToken | None:
+    """Return the first word of a cell that does not follow the name of its column; None if all do.
 
     Args:
-        said: the content of the sentence, in its order or reversed ("24 hours for the regulator").
+        words: the content of the sentence, in its order or reversed ("24 hours for the regulator").
     """
     current: Sequence[ClauseCell] = ()
     is_named = True
-    for token in said:
+    for token in words:
         named = [cell for cell in cells if token.key in content_keys(cell.column)]
         if any(token.key in _words(cell) for cell in current):
             current, is_named = [*current, *named], True  # a word of the cell may begin the name of the next column

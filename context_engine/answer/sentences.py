@@ -174,7 +174,7 @@ def _above(text: str, each: Nested) -> tuple[list[Span], list[Span]]:
 
 
 def _is_other_row(text: str, each: Nested) -> bool:
-    """Return whether the block before a row is a row of its own, which says nothing of it: no head and no group."""
+    """Return whether the block before a row is another row of data: neither a head nor the name of a group."""
     previous = each.previous
     if previous is None or each.block.kind != "row" or previous.kind != "row":
         return False

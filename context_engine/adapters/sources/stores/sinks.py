@@ -44,7 +44,7 @@ class CommittingSink(ABC):
             self.close()
 
     def _finish(self) -> None:  # noqa: B027  most stores have nothing to do here
-        """Do what one commit after another would do again and again, after the last of them."""
+        """Finish a run after its last commit, such as by building indexes once instead of with each commit."""
 
 
 class KnownDocument(Protocol):
