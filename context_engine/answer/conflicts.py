@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
 from context_engine.answer.sentences import StatementKind
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
@@ -20,6 +20,7 @@ from context_engine.core.ranking.guard import negated
 LEAST_ALIKE: Final = 0.7
 """Least share of the longer sentence's words that both must have to say the same thing."""
 _HEADER: Final = re.compile(r"[A-Z][\w .]{1,30}: ")
+_NUMBERED: Final = re.compile(r"^(?:§ ?)?\d[\d.]*\.?\s+")
 _LEAST_WORDS: Final = 3
 _COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
 _LAW: Final = "section article clause annex appendix chapter schedule paragraph rule regulation cfr usc"
@@ -180,11 +181,29 @@ def _conflicts(pairs: Iterable[tuple[ComparedStatement, ComparedStatement]]) -> 
     for first, second in pairs:
         if first.quote.label == second.quote.label or first.named != second.named:
             continue
+        if _other_sections(first.evidence, second.evidence):
+            continue
         if len(first.words & second.words) < LEAST_ALIKE * max(len(first.words), len(second.words)):
             continue
         if differences := differs(first.tokens, second.tokens):
             sides = [Side(each.quote, each.evidence.tier, each.evidence.effective_from) for each in (first, second)]
             yield Conflict(sides[0], sides[1], differences, which_yields(sides[0], sides[1]))
+
+
+def _other_sections(first: Evidence, second: Evidence) -> bool:
+    """Return whether two passages stand in one document under different headings, which speak of different things."""
+    is_one_document = first.source_id == second.source_id and first.headings[:1] == second.headings[:1]
+    return is_one_document and heading_words(first.headings) != heading_words(second.headings)
+
+
+def heading_words(headings: Iterable[str]) -> str:
+    """Return the words of headings as keys, outermost first, without the numbers of sections.
+
+    >>> heading_words(["4 Limits", "4.2 Limits of desks"])
+    'limit limit desk'
+    """
+    texts = (_NUMBERED.sub("", heading) for heading in headings)
+    return " ".join(token.key for text in texts for token in read(text) if token.kind in CONTENT)
 
 
 def which_yields(first: HasAuthority, second: HasAuthority) -> Yields:

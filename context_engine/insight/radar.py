@@ -15,8 +15,8 @@ from datetime import date
 from itertools import combinations, product
 from typing import Final, Literal, NamedTuple
 
-from context_engine.answer.conflicts import ConflictDifference, Yields, which_yields
-from context_engine.answer.reading import CONTENT, content_keys, normalised, read
+from context_engine.answer.conflicts import ConflictDifference, Yields, heading_words, which_yields
+from context_engine.answer.reading import content_keys, normalised, read
 from context_engine.core.models import Chunk
 from context_engine.core.policy.trust import in_force, superseded
 from context_engine.insight.aligned import aligned_pairs
@@ -28,7 +28,6 @@ _PARALLEL_LEAST: Final = 4
 _MOST_PLACES: Final = 20
 """Places of one sentence that are looked at: a boilerplate sentence stands in hundreds of documents."""
 
-_NUMBERED: Final = re.compile(r"^(?:§ ?)?\d[\d.]*\.?\s+")
 
 ConflictBasis = Literal["words", "rule"]
 DocumentKey = tuple[str, str]
@@ -145,16 +144,10 @@ def _places(passages: Sequence[RadarPassage], memory: RadarMemory) -> Mapping[in
     """Return the places of each statement, in the order of the passages."""
     places: defaultdict[int, list[_StatementPlace]] = defaultdict(list)
     for number, passage in enumerate(passages):
-        heading = _heading(passage.chunk)
+        heading = heading_words(passage.chunk.heading_path)
         for place in memory.passages[passage_key(passage.chunk)]:
             places[place.statement].append(_StatementPlace(number, place.start, place.end, heading))
     return places
-
-
-def _heading(chunk: Chunk) -> str:
-    """Return the words of the headings above a chunk, without their numbers."""
-    headings = (_NUMBERED.sub("", heading) for heading in chunk.heading_path)
-    return " ".join(token.key for heading in headings for token in read(heading) if token.kind in CONTENT)
 
 
 class _ParallelDocuments:

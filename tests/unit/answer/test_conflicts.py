@@ -131,3 +131,11 @@ def test_a_sentence_never_contradicts_itself_and_order_does_not_matter(texts: li
     assert all(differs(read(text), read(text)) == () for text in texts)
     passages = [passage(rank, text) for rank, text in enumerate(texts, start=1)]
     assert contradictions(passages) == contradictions(reversed(passages))
+
+
+def test_sections_of_one_document_under_other_headings_do_not_contradict_each_other() -> None:
+    three, five = passage(1, RULE), passage(2, RULE.replace("3 days", "5 days"))
+    rates = three._replace(headings=("Excess rules", "4.2 Rates desk"))
+    assert contradictions([rates, five._replace(headings=("Excess rules", "4.3 FX desk"))]) == ()
+    assert len(contradictions([rates, five._replace(headings=("Excess rules", "7.1 Rates desk"))])) == 1
+    assert len(contradictions([rates, five._replace(headings=("Other rules", "4.3 FX desk"))])) == 1
