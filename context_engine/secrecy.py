@@ -16,6 +16,7 @@ import base64
 import html
 import json
 import logging
+import os
 import re
 import threading
 import traceback
@@ -49,11 +50,15 @@ _TRANSPORT: Final = ("httpx", "httpcore", "h11", "h2", "hpack")
 _OURS: Final = "context_engine"
 
 
+_LOCK: Final = threading.Lock()
+if hasattr(os, "register_at_fork"):  # no fork while a thread holds it, so that it is free in the child
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
 class _Keys:
     """The most recently registered keys. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._forms: dict[str, tuple[str, ...]] = {}
         self._all: tuple[tuple[str, ...], ...] = ()
 
@@ -61,7 +66,7 @@ class _Keys:
         if secret in self._forms:
             return
         forms = tuple(dict.fromkeys(_forms(secret)))
-        with self._lock:
+        with _LOCK:
             self._forms[secret] = forms
             while len(self._forms) > _MOST_KEYS:
                 del self._forms[next(iter(self._forms))]
@@ -98,7 +103,7 @@ def mask_logs(name: str, mask: Callable[[str], str]) -> None:
         name: identifies the mask; a later mask of the same name replaces it.
         mask: returns a text without personal data.
     """
-    with _installed:
+    with _LOCK:
         _masks[name] = mask
         while len(_masks) > _MOST_MASKS:
             del _masks[next(iter(_masks))]
@@ -195,16 +200,13 @@ def _without_start(text: str, body: str) -> str:
     return "".join([*out, text[start:]])
 
 
-_installed = threading.Lock()
-
-
 def _filter_logs() -> None:
     """Filter the log records of this package and of the transport; installed once.
 
     A filter on a logger does not see records of its child loggers, and handlers belong to the application; so the
     record factory is wrapped, for these names only.
     """
-    with _installed:
+    with _LOCK:
         make = logging.getLogRecordFactory()
         if not isinstance(make, _MaskingRecordFactory):
             logging.setLogRecordFactory(_MaskingRecordFactory(make))

@@ -8,11 +8,11 @@ of p @ passage is stored in addition, one number per vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
+from context_engine.core.concurrency.forking import cached_property
 from context_engine.core.models import VectorAdapter, adapter_name, scorer_name
 
 Array = np.ndarray[Any, Any]

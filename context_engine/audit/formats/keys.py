@@ -6,7 +6,6 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final, Self
 
 from cryptography.exceptions import InvalidSignature
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from context_engine.audit.formats.strict import FormatError, checked_name, from_base64, to_base64
+from context_engine.core.concurrency.forking import cached_property
 from context_engine.secrecy import keep_secret
 
 ED25519: Final = 0x01

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 
@@ -24,8 +26,8 @@ class Forgetful(Protocol):
 
 _REGISTERED: Final[WeakSet[Forgetful]] = WeakSet()
 _ABANDONED: Final[list[Any]] = []
-_MOST_WAIT_S: Final = 1.0
-"""A fork waits so long for calls at work; it may have been made by one of them."""
+_MOST_WAIT_S: Final = 10.0
+"""A fork waits so long for calls of other threads; they may wait for something that the forking thread holds."""
 
 
 def forget_in_child(thing: Forgetful) -> None:
@@ -39,6 +41,30 @@ def abandon(thing: Any) -> None:
     """
     if thing is not None:
         _ABANDONED.append(thing)
+
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):  # noqa: N801  used like the one of functools
+    """A property computed once for each object, without the lock of `functools.cached_property`.
+
+    Until Python 3.12 that lock is shared by all objects of the class, so a fork during one computation would block
+    every later one in the child. Here two threads may both compute the value; the last one is kept.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        if instance is None:
+            return self  # type: ignore[return-value]  # of the class, for documentation
+        value: T = self._compute(instance)
+        vars(instance)[self._name] = value
+        return value
 
 
 class Lock:
@@ -77,7 +103,8 @@ class Lock:
 class _Unforked:
     """A block of calls into a library with its own locks, which a child could not free.
 
-    A fork waits until no thread is in such a block, for a second at most. Threads that reach a block wait for the fork.
+    A fork waits until no other thread is in such a block, for ten seconds at most. Threads that reach a block wait for
+    the fork.
     """
 
     def __init__(self) -> None:
@@ -86,30 +113,34 @@ class _Unforked:
 
     def forget(self) -> None:
         """Count no thread as inside the block."""
-        self._changed, self._inside, self._forking = threading.Condition(), 0, False
+        self._changed, self._forking = threading.Condition(), 0
+        self._inside: list[int] = []  # the ids of threads
 
     def __enter__(self) -> None:
+        own = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: not self._forking, _MOST_WAIT_S)
-            self._inside += 1
+            self._changed.wait_for(lambda: not self._forking or own in self._inside)
+            self._inside.append(own)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._changed:
-            self._inside = max(0, self._inside - 1)
+            with suppress(ValueError):  # entered before the process was forked
+                self._inside.remove(threading.get_ident())
             self._changed.notify_all()
 
     def before_fork(self) -> None:
-        """Wait until no thread is inside the block, and let none enter."""
+        """Wait until no other thread is inside the block, and let none enter."""
+        own = {threading.get_ident()}
         with self._changed:
-            self._forking = True
-            self._changed.wait_for(lambda: self._inside == 0, _MOST_WAIT_S)
+            self._forking += 1
+            self._changed.wait_for(lambda: own.issuperset(self._inside), _MOST_WAIT_S)
 
     def after_fork(self) -> None:
         """Let waiting threads enter."""
         with self._changed:
-            self._forking = False
+            self._forking -= 1
             self._changed.notify_all()
 
 

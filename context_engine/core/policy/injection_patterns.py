@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import Final, NamedTuple
 
+from context_engine.core.concurrency.forking import cached_property
 from context_engine.core.text import fold
 
 _compiled = cache(re.compile)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Final, NamedTuple
 
+from context_engine.core.concurrency.forking import cached_property
 from context_engine.core.models import PreparedQuery
 from context_engine.core.query.features import names_sections_only, spellings, words_beside
 from context_engine.core.ranking.candidates import AnalysedText

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
@@ -25,6 +24,7 @@ from context_engine.adapters.sources.stores.trainable_store import (
     CommittedState,
     KeptCalibration,
 )
+from context_engine.core.concurrency.forking import cached_property
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
