@@ -48,8 +48,6 @@ _KEY_LIKE: Final = re.compile(
 _COOKIE: Final = re.compile(r"(cookie', b')[^']*|(cookie', b\")[^\"]*", re.IGNORECASE)
 _TRANSPORT: Final = ("httpx", "httpcore", "h11", "h2", "hpack")
 _OURS: Final = "context_engine"
-
-
 _LOCK: Final = threading.Lock()
 if hasattr(os, "register_at_fork"):  # no fork while a thread holds it, so that it is free in the child
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

@@ -43,7 +43,7 @@ from context_engine.wiring.setup import load_setup
 # No deadline: tests assert behaviour, never time. The plain run tries few examples of a law, new ones each time; the
 # project's check also tries many (`--hypothesis-profile=thorough`).
 settings.register_profile("quick", deadline=None, max_examples=10)
-settings.register_profile("thorough", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=30)
 settings.load_profile("quick")
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 IN_MEMORY, ROOM = Path("/dev/shm"), 4 << 30

@@ -66,8 +66,6 @@ _CUT_OFF: Final = re.compile(
 )
 """How a sentence ends before it says anything: "The use of systems is."; "who the owners are" is whole."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
-
-
 _UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
 
 

@@ -33,6 +33,7 @@ _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "entity_id": ("entity_id", "document_id"),
     "created_at": ("created_at", "created"),
 }
+"""Fields of the chunking table, and the document fields that may hold each, in order of preference."""
 _MOST_TERMS: Final = 200
 _MOST_WORDS: Final = 8
 _MOST_LENGTH: Final = 80
@@ -86,17 +87,10 @@ _FIRST: Final = (
 _INSIDE: Final = "must shall may should is are was be that which this these not it"
 _NOT_FIRST: Final = frozenset(_FIRST.split())
 _NOT_INSIDE: Final = frozenset(_INSIDE.split())
-
-
-"""Fields of the chunking table, and the document fields that may hold each, in order of preference."""
-
-
 _PLACES: Final = ("sheet", "table")
 _MOST_NAMED: Final = 100
 _MOST_VALUE: Final = 2_000
 _MOST_ALL: Final = 16_000
-
-
 """Most characters, as JSON, of one field (_MOST_VALUE) and of all fields (_MOST_ALL) copied to every chunk."""
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PACKAGE: Final = Path(__file__).parent.parent
 _READERS: Final = ("answer/*.py", "core/text/*.py", "core/ranking/guard.py", "insight/*.py")
+"""The files on which it depends how a text is read and compared."""
 
 
 class DomainConflicts(NamedTuple):
@@ -105,9 +106,6 @@ def _showing(ledger: Ledger, side: RadarSide) -> Iterator[int]:
 
     wanted = MentionCriteria(source_id=side.source_id, chunk_id=side.chunk.chunk_id, fates=("returned",))
     return (mention.record.index for mention in ledger.mentions(wanted))
-
-
-"""The files on which it depends how a text is read and compared."""
 
 
 _FAST: Final = 3

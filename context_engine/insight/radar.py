@@ -27,8 +27,6 @@ _PARALLEL_SHARE: Final = 0.3
 _PARALLEL_LEAST: Final = 4
 _MOST_PLACES: Final = 20
 """Places of one sentence that are looked at: a boilerplate sentence stands in hundreds of documents."""
-
-
 ConflictBasis = Literal["words", "rule"]
 DocumentKey = tuple[str, str]
 

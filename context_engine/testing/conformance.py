@@ -51,8 +51,6 @@ ODD_QUERIES: Final = (
     "limit " * 1500,
 )
 """Unusual queries that occur in practice; a source answers each of them, possibly without chunks."""
-
-
 ODD_IDS: Final = (
     "no-such-thing",
     "00000000-0000-4000-8000-00000000dead",

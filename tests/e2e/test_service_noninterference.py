@@ -141,7 +141,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> tuple[Setup, Path]:
 
 def test_no_answer_of_the_service_changes(bank: tuple[Setup, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_proof, "StoreTrial", ServiceTrial)
-    (found,) = prove_access(*bank, [CLERK], changes=30, questions=8)
+    (found,) = prove_access(*bank, [CLERK], changes=18, questions=6)
     assert found.first is None, found.first
     assert found.holds and found.insider_saw
     assert {"200", "404"} <= set(found.outcomes)

@@ -9,7 +9,7 @@ import pytest
 from context_engine.ingest.loaders import LOADERS
 
 FUZZ = Path(__file__).parents[1] / "benchmarks" / "fuzz_loaders.py"
-EACH = 25
+EACH = 15
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def reply_of(result: SearchResult, budget: int, *, full: bool, as_json: bool) ->
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_answers_are_short_enough_and_keep_their_schema(
     contents: list[str], repeat: int, tier: int, budget: int, full: bool, as_json: bool
 ) -> None:

@@ -52,8 +52,6 @@ _COMMANDS: Final = {
     "token": ("tokens:token", "Manage the tokens that open the service (operators)."),
     "web": ("serve:web", "Open the pages in a browser: ask, documents, review."),
 }
-
-
 _COLLECT_AFTER: Final = 200_000  # new objects; a search makes 100,000 that stay, and each collection visits them
 
 

@@ -33,21 +33,16 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
 
 Answering = Generator[str | ToolOutput, None, None]
+"""Yields the text of an answer as its sentences are checked, and then the whole output."""
 _NO_SUBJECT: Final = "no_subject"
 _TRANSLATED: Final = frozenset({"no_match", "out_of_scope", "incomplete", "no_sentence", "unsupported"})
 _OF_THE_SEARCH: Final = ("result", "status", "decision", "warnings", "warnings_text", "search_id", "question")
-
-
-"""Yields the text of an answer as its sentences are checked, and then the whole output."""
-
-
+"""The variables that `answer` shares with `search`."""
 _CONFIGURED: Final = "configured"
 _POLICIES: Final[tuple[str, ...]] = (_CONFIGURED, *get_args(AnswerPolicy))
 Workflow = Literal["simple", "agentic"]
 _WORKFLOWS: Final[tuple[str, ...]] = (_CONFIGURED, *get_args(Workflow))
 _SEARCHING_S: Final = 45.0
-
-
 """Most seconds for the searches of a workflow: Dify's runtime ends the whole call after 120."""
 
 
@@ -192,9 +187,6 @@ def _decided(form: AnswerForm, result: SearchResult) -> SearchResult:
 def output_of(answering: Answering) -> ToolOutput:
     """Return the output alone."""
     return next(item for item in answering if isinstance(item, ToolOutput))
-
-
-"""The variables that `answer` shares with `search`."""
 
 
 def stated_text(stated: Stated, tongue: Tongue, *, demo: bool) -> str:

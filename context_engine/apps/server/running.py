@@ -38,8 +38,6 @@ _FOR_RECORDS: Final = 0.25
 
 _LEAST_S: Final = 0.5
 _CUT_OFF: Final = 1
-
-
 Handlers = dict[int, Callable[[int], None]]
 Obey = Callable[[Handlers], AbstractContextManager[None]]
 

@@ -199,11 +199,7 @@ def request_id_of(request: Request) -> str:
 
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]
 _EVERY_S: Final = 15.0
-
-
 """Seconds for which an examination is reused, so that frequent readiness checks do not load the sources."""
-
-
 _MOST_S: Final = 5.0
 _WIDTH: Final = 8
 _SAMPLE: Final = "approval limit policy"

@@ -48,6 +48,7 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt
 
 _BATCH: Final = 256
+"""Records moved by one transaction: as many as a tile has, and few enough that appending does not wait for long."""
 _log: Final = logging.getLogger(__name__)
 _WAITING: Final = (
     select(pending.c.seq, pending.c.record_id, pending.c.entry, pending.c.leaf, pending.c.mac, pending.c.key_id)
@@ -58,14 +59,7 @@ _WAITING: Final = (
 _MOVED: Final = delete(pending).where(pending.c.seq.in_(bindparam("seqs", expanding=True)))
 _STANDING: Final = "SELECT record_id FROM record WHERE record_id {values}"
 _GROWN: Final = "(level, idx) DO UPDATE SET hashes = excluded.hashes"
-
-
-"""Records moved by one transaction: as many as a tile has, and few enough that appending does not wait for long."""
-
-
 _TILES: Final = 8
-
-
 """Tiles searched at once for mentions; bounds the memory used."""
 
 

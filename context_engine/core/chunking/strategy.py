@@ -80,8 +80,6 @@ DEFAULT_STRATEGIES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
         "default": ChunkingStrategy("fixed_size", 512, 64),
     }
 )
-
-
 PROFILES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
     {
         "funnel": ChunkingStrategy(

@@ -130,8 +130,6 @@ def resolve(future: Future[T], call: Callable[[], T]) -> None:
 
 
 EXECUTOR: Final = DaemonExecutor()
-
-
 """The threads of this process."""
 
 
@@ -207,8 +205,6 @@ def done_within(future: Future[Any], seconds: float) -> bool:
 
 
 TIME_LEFT: Final[ContextVar[Callable[[], float] | None]] = ContextVar("time_left", default=None)
-
-
 """Returns the seconds until the call that this thread makes is overdue; None if it has no deadline."""
 
 

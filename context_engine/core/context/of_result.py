@@ -24,8 +24,6 @@ _FOR_A_MODEL: Final = (
 )
 """Notices that a model must know besides the decision; their sentences hold no words of documents except spelling
 suggestions."""
-
-
 _AHEAD: Final = 12
 """How many of the chunks that are left a later part looks through for what fits."""
 

@@ -307,8 +307,6 @@ _FIELDS: Final[tuple[_Field, ...]] = tuple(
     for index, name in enumerate(Chunk._fields)
     if name != "content"
 )
-
-
 _VALID_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     **{name: (str,) for name, check in _CHECKS.items() if check is _is_text},
     "source_type": (SourceType,),

@@ -18,6 +18,7 @@ EVENTS: Final = logging.getLogger("context_engine.events")
 _MOST_SCORES: Final = 100
 _LIMITS: Final = ("threshold", "scope", "relevance")
 SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of the classes into which durations are counted."""
 
 
 def log_search(result: SearchResult, reranker: str) -> None:
@@ -119,9 +120,6 @@ def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subje
         raise
     except Exception:
         logger.exception("%s could not be recorded", subject)
-
-
-"""Upper bounds of the classes into which durations are counted."""
 
 
 class Durations(NamedTuple):

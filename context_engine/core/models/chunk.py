@@ -133,14 +133,8 @@ class _EmptyMapping(dict[str, Any]):
 
 NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 PLACE_OF_MATCH: Final = "place_of_match"
-
-
 """Key in `extra`: section, headings, page and reference describe the part of the text that matched, not its start."""
-
-
 Key = tuple[str, str]
-
-
 """A candidate's identity: (source_id, chunk_id)."""
 
 
@@ -170,8 +164,6 @@ _RANGES: Final = {
     ScoreKind.RERANK: (-_MOST, _MOST),
     ScoreKind.UNKNOWN: (-_MOST, _MOST),
 }
-
-
 """Range of each kind. Cosine and weighted allow for rounding errors of a model; a rerank score may be a logit."""
 
 

@@ -101,13 +101,9 @@ MASK_CONTEXTS: Final = "mask_contexts"
 """The setting, and the mark in a chunk's tag: its text must not reach a model unmasked."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
-
-
 AnswerPolicy = Literal["show", "mark", "withhold", "refuse"]
 """What happens to a sentence that its quotes do not support, from loose to strict: shown as it is, shown with a mark,
 left out, or the whole answer refused."""
-
-
 LanguageCode = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 
 

@@ -24,16 +24,12 @@ _SCRIPTS: Final = {
     "ta": r"[\u0b80-\u0bff]+",
     "th": r"[\u0e00-\u0e7f]+",
 }
+"""Scripts, each under the language that most of its texts are in."""
 _ITEMS: Final = re.compile(r"(?:\(\w{1,4}\))+$")
 _CLAUSE: Final = r"(?:sections?|clauses?|paragraphs?|part|§)\s*([A-Z]?\d[\w.]*(?:\(\w{1,4}\))*)"
 _CLAUSE_OF: Final = rf"{_CLAUSE}\s+(?:of|in)\s+(?:the\s+)?$"
 _AFTER: Final = rf"^,?\s+{_CLAUSE}"
 _PART: Final = re.compile(r"\w+")
-
-
-"""Scripts, each under the language that most of its texts are in."""
-
-
 _FUNCTION_WORDS: Final = {
     "en": "the of and to in is are what which how who when where does do for with on by must should can a an be",
     "de": "der die das und ist sind ein eine für mit von zu wie was welche wer wann nicht den dem des im auf bei",
@@ -97,11 +93,7 @@ _INSTRUMENT: Final = re.compile(
     r"(?!\s?%|\s(?:(?:business|working|calendar)\s)?(?:hours?|minutes?|days?|weeks?|months?|years?|percent|bps)\b)",
     re.IGNORECASE,
 )
-
-
 """A kind and a number: not a length of time or a share ("a notice of 30 days", "a standard 5 % buffer")."""
-
-
 _TIME: Final = re.compile(
     r"(?:pre|post|mid|early|late|non|fy|cy|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*)"
     r"[-/](?:(?:19|20)\d\d(?:[-/]\d{2,4}|s)?|\d\d)",
@@ -113,11 +105,7 @@ _ISSUED: Final = re.compile(
     r"|\s(?:thousand|million|billion|mn|bn|[mk]|hours?|hrs?|minutes?|days?|weeks?|months?|quarters?|years?|bps?|basis"
     r"|per|percent|business|working|calendar|times|x)\b)"
 )
-
-
 """An issuer's letters and a number, `BCBS 239`: not an amount, a share or a time."""
-
-
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NO_ISSUER: Final = """
     aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd btn bwp byn bzd cad cdf chf clp
@@ -131,11 +119,7 @@ _NO_ISSUER: Final = """
     pd lgd ead ltv lcr nsfr var cva rwa npl roe kri kpi aum fx rto rpo sla
 """
 _NO_ISSUERS: Final = STOP_WORDS | frozenset(_NO_ISSUER.split())
-
-
 """Currencies (ISO 4217), months, measures and other capitals before a number that is no name."""
-
-
 _FEWEST_SHOUTED: Final = 5
 _SECTION_WORD: Final = (
     r"(?:§+|\b(?:sections?|clauses?|rules?|articles?|paragraphs?|paras?|chapters?|parts?|annex(?:es)?|"

@@ -33,14 +33,10 @@ if TYPE_CHECKING:
 
 
 FEWEST_TAUGHT: Final = 50
+"""Fewest questions to learn from, for a dozen weights."""
 _SETTINGS: Final = re.compile(r"^settings:[ \t]*(#.*)?\n", re.MULTILINE)
 _BLEND: Final = re.compile(r"^([ \t]+)learnt_blend:.*\n((\1[ \t]+.*|[ \t]*)\n)*", re.MULTILINE)
 _INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
-
-
-"""Fewest questions to learn from, for a dozen weights."""
-
-
 _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
 
 

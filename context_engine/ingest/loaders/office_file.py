@@ -33,8 +33,6 @@ _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <prop oor:name="BlockUntrustedRefererLinks" oor:op="fuse"><value>true</value></prop></item>
 </oor:items>
 """
-
-
 _KINDS: Final[Mapping[str, tuple[str, str, Loader]]] = {
     ".doc": ("an old Word file", ".docx", load_docx),
     ".odp": ("an OpenDocument presentation", ".pptx", load_pptx),

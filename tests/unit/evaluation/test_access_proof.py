@@ -153,7 +153,7 @@ def test_new_rules_that_renew_every_index_are_caught(bank, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("principal", "changes"),
-    [(NOBODY, 100), (CLERK, 250), (RESEARCHER, 100), (AUDITOR, 100)],
+    [(NOBODY, 60), (CLERK, 120), (RESEARCHER, 60), (AUDITOR, 60)],
     ids=lambda given: (given.id or "nobody") if isinstance(given, Principal) else str(given),
 )
 def test_many_changes_change_no_answer(bank, principal, changes):

@@ -23,16 +23,12 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
+"""The partition that all callers may read; it always exists."""
 _MOST_CHANGE: Final = 0.2  # share of the chunks; beyond it the threshold may no longer fit
 _KEY: Final = "domain, model_id, partition_key"
 _CALIBRATION_COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks, near_miss"
 _LIVE: Final = "FROM documents JOIN sources USING (source_key) WHERE removed IS NULL"
 _AMONG: Final = "IN (SELECT value FROM json_each(?))"
-
-
-"""The partition that all callers may read; it always exists."""
-
-
 _COLUMNS: Final = "partition_key, rules, classification, generation"
 
 

@@ -24,12 +24,8 @@ from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
 _INFLECTED: Final = 0.6
-_MOST_REMEMBERED: Final = 200_000
-
-
 """Weight of a word found only in another form than the question's; .5 to .7 measured alike."""
-
-
+_MOST_REMEMBERED: Final = 200_000
 _FEW_ROWS: Final = 400
 
 

@@ -126,8 +126,6 @@ _UPGRADES: Final = {
     4: (_NEAR_MISS,),
 }
 """The scripts that upgrade the tables of each earlier version."""
-
-
 _READABLE: Final = {
     4: "CREATE TEMP VIEW IF NOT EXISTS calibrations AS SELECT *, NULL AS near_miss FROM main.calibrations",
 }

@@ -36,8 +36,6 @@ _SPARE_MAPPED: Final = 4
 _MOST_NEIGHBOURS: Final = 4_000
 _MOST_CLAUSES: Final = 300
 """Terms of a full text query; the server's limit is 1,024 clauses."""
-
-
 _ROW: Final = "c.document, c.section, c.words, c.title_words, c.head_words, c.defined"  # the fields of a `FoundRow`
 
 

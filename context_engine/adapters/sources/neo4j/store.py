@@ -43,6 +43,7 @@ from context_engine.errors import SourceBusy, SourceError
 _TRIES: Final = 3
 T = TypeVar("T")
 _AT_ONCE: Final = 1_000
+"""Numbers of nodes in one transaction."""
 
 
 class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore):
@@ -182,9 +183,6 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
             source=source_id,
         )
         return all(place.holds(Classification(claimed) if claimed else None) == holds[key] for key, claimed in rows)
-
-
-"""Numbers of nodes in one transaction."""
 
 
 _RELATIONS: Final = ("BELONGS_TO", "NEXT_CHUNK", "CITES")

@@ -54,10 +54,9 @@ if TYPE_CHECKING:
 
 _FOUND: Final = ("row", "document", "section", "body", "head", "title", "defined")
 _SEARCHED: Final[Query] = {"exists": {"field": "length"}}
-APPROXIMATE_FROM: Final = 10_000
-
-
 """Bare headings are not searched."""
+APPROXIMATE_FROM: Final = 10_000
+"""Readable texts from which the graph of vectors is searched; fewer are all compared."""
 
 
 class IndexedRows(NamedTuple):
@@ -251,18 +250,9 @@ def _found_row(row: Mapping[str, Any]) -> FoundRow:
     return FoundRow(row["row"], 0, row["document"], row["section"], row["body"], *sets)
 
 
-"""Readable texts from which the graph of vectors is searched; fewer are all compared."""
-
-
 SPARE: Final = 4
-
-
 """Rows read for each wanted one under an adapter: the server does not know the lengths of mapped vectors."""
-
-
 _READ_AT_ONCE: Final = 500
-
-
 """Rows whose vectors are read in one call."""
 
 

@@ -33,12 +33,8 @@ _TABLES: Final = (
     " WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND attnum > 0"
     " AND NOT attisdropped AND attgenerated = '' GROUP BY pg_class.oid, relname ORDER BY pg_class.oid"
 )
-_EXTENSIONS: Final = ("vector", "pg_textsearch", "pg_search")
-
-
 """Each table with its columns, the oldest first: a table refers to older ones only."""
-
-
+_EXTENSIONS: Final = ("vector", "pg_textsearch", "pg_search")
 _NUMBERED: Final = (
     "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s AND is_identity = 'YES'"
 )

@@ -43,7 +43,9 @@ _READERS: Final[dict[str, Any]] = {
     "effective_to": date.fromisoformat,
 }
 JOINT: Final = "_"
+"""Joins the words of a defined term."""
 _FIRST: Final = 5
+"""Chunks that are read before the index is queried: the best few contain most words."""
 
 
 class ChunkRow(NamedTuple):
@@ -203,8 +205,6 @@ class SourcePlace(NamedTuple):
 
 
 Place = Callable[[str], SourcePlace | None]
-
-
 """From a source's id to its place; None if unknown."""
 
 
@@ -219,12 +219,7 @@ def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
     return max(claims, key=lambda claim: claim.rank, default=None)
 
 
-"""Joins the words of a defined term."""
-
-
 _MOST_DEFINED: Final = 6
-
-
 """Most words of a defined term; the rest of a longer one is ignored."""
 
 
@@ -306,9 +301,6 @@ def _leaves(value: Any) -> Iterator[Any]:
 @lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
     return frozenset(terms(text))
-
-
-"""Chunks that are read before the index is queried: the best few contain most words."""
 
 
 class Vocabulary(Protocol):

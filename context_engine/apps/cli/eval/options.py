@@ -33,8 +33,6 @@ _ADAPTER_CAUTION: Final = (
     "or see its effect on held-out questions in 'kb adapter list'."
 )
 _ADAPTER_SUFFIX: Final = re.compile(r"\+[0-9a-f]{12}$")  # <model>+<first 12 digits of the adapter's hash>
-
-
 default_options = with_options(
     click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none."),
     click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today]."),

@@ -31,12 +31,8 @@ _WIDE: Final = 116
 _NARROW: Final = 72
 _LINES: Final = 3
 _NUMBERS: Final = 30
-_PAGED: Final = ".pdf"
-
-
 """Columns before the document: rank, confidence and tier."""
-
-
+_PAGED: Final = ".pdf"
 _RANK: Final = 4
 _SAMPLE: Final = 500
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}

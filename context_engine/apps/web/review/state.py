@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 1500
-
-
+"""Records that a page reads before it is shown: a small part of a second."""
 _PATIENCE_S: Final = 3.0
-
-
 """Seconds that a page waits for a comparison; a small base needs less."""
 
 
@@ -100,9 +97,6 @@ class ConflictRuns:
         if run.finished is None:
             run.start(deployment, domain)
         return run
-
-
-"""Records that a page reads before it is shown: a small part of a second."""
 
 
 class VerifyRun:

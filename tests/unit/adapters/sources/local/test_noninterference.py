@@ -94,7 +94,7 @@ def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path
 
 @pytest.mark.slow
 class TestByVectors(_LocalContract):
-    changes, questions = 300, 60
+    changes, questions = 100, 30
 
     @pytest.fixture(autouse=True)
     def _embedder(self) -> None:
@@ -106,7 +106,7 @@ class TestByVectors(_LocalContract):
 class TestByCells(TestByVectors):
     """However few the vectors are, they are parted into cells."""
 
-    changes, questions = 100, 30
+    changes, questions = 50, 20
     options = SearchOptions(approximate_from=1)
 
 
