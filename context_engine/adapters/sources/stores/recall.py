@@ -6,11 +6,11 @@ recall is below the limit is searched exactly from then on. Each class is watche
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import LEAST_RECALL
 
 WATCH_EVERY: Final = 50
@@ -24,7 +24,7 @@ class RecallWatch:
     def __init__(self) -> None:
         self._recalls: dict[int, deque[float]] = {}
         self._searches: dict[int, int] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def is_due(self, class_key: int) -> bool:
         """Count a search by the index, and return whether it is to be run exactly too."""
