@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, page_at
 from context_engine.ingest.loaders import LOADERS, load
 from context_engine.ingest.loaders.source_file import EMPTY
+from tests.outlook_file import compound_file, outlook_message
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 REAL = {path.suffix: path.read_bytes() for path in DOCUMENTS.iterdir() if path.suffix in LOADERS}
 REAL[".md"] = b"---\nversion: '3.2'\n---\n# 1 Scope\n\nVersion: 3.2\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 REAL[".json"] = b'{"as_of": "2026-01-31", "items": [{"entity_id": "A", "limits": [{"amount": 5}]}, {"id": 7}]}'
 REAL[".jsonl"] = b'{"entity_id": "A", "desk": "Rates"}\n{"entity_id": "B", "limit": [1, {"x": null}]}\n'
+REAL[".msg"] = compound_file(
+    outlook_message(
+        {0x0037: "Limits", 0x1000: "Cash costs 5 USD."},
+        data={0x1013: b"<p>Cash <b>costs</b> 5 USD.</p>"},
+        attachments=[outlook_message({0x3707: "a.txt"}, data={0x3701: b"words"}, head=8)],
+    )
+)
 _TAGS = "div p table tr td th ul ol li b pre h1 h2 br nav dl dt dd main"
 TAGS = _TAGS.split()
 MOST_SECONDS = 20  # of CPU time for a file of a few kilobytes: no law of speed, but of ending

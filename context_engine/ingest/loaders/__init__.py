@@ -44,7 +44,7 @@ MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is streamed."""
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
-ZIPPED: Final = frozenset((".docx", ".odp", ".ods", ".odt", ".pptx", ".xlsx"))
+ZIPPED: Final = frozenset((".docx", ".epub", ".odp", ".ods", ".odt", ".pptx", ".xlsx"))
 """Formats whose files are zip archives."""
 CONVERTED: Final = frozenset((".doc", ".odp", ".ods", ".ppt", ".xls"))
 """Formats that LibreOffice converts first."""
@@ -61,20 +61,25 @@ def _module(name: str, function: str) -> Loader:
     return load_file
 
 
-def _message(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield a mail and its attachments, each loaded like any other file."""
-    return import_module(f"{__name__}.eml_file").load_eml(  # type: ignore[no-any-return]
-        file,
-        lambda path: load(path, path.parent, settings=file.settings),
-        lambda name: Path(name).suffix.lower() in {*LOADERS, *_WITH_MACROS},
-    )
+def _mail(name: str, function: str) -> Loader:
+    """Return a loader of a mail and its attachments, each loaded like any other file."""
+
+    def load_mail(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+        return getattr(import_module(f"{__name__}.{name}"), function)(  # type: ignore[no-any-return]
+            file,
+            lambda path: load(path, path.parent, settings=file.settings),
+            lambda name: Path(name).suffix.lower() in {*LOADERS, *_WITH_MACROS},
+        )
+
+    return load_mail
 
 
 LOADERS: Final[Mapping[str, Loader]] = {
     ".csv": _module("csv_file", "load_csv"),
     ".doc": _module("office_file", "load_office"),
     ".docx": _module("docx_file", "load_docx"),
-    ".eml": _message,
+    ".eml": _mail("eml_file", "load_eml"),
+    ".epub": _module("epub_file", "load_epub"),
     ".erb": _module("html_file", "load_template"),
     ".htm": _module("html_file", "load_html"),
     ".html": _module("html_file", "load_html"),
@@ -82,6 +87,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".jsonl": load_jsonl,
     ".markdown": load_text,
     ".md": load_text,
+    ".msg": _mail("msg_file", "load_msg"),
     ".ndjson": load_jsonl,
     ".odp": _module("office_file", "load_office"),
     ".ods": _module("office_file", "load_office"),

@@ -9,7 +9,7 @@ other header lines, signatures, pictures; nothing is fetched. At most 200 attach
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email import message_from_bytes, policy
@@ -33,11 +33,61 @@ ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
 
 @dataclass(slots=True)
-class _MailContent:
+class Mail:
+    """The content of a message and of the messages inside it, read so far.
+
+    Attributes:
+        name: its file, for the documents.
+        attached: name and bytes of each attachment; None: it is only a link.
+    """
+
     name: str
     blocks: list[MarkdownBlock] = field(default_factory=list)
-    attached: list[tuple[str, bytes]] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    attached: list[tuple[str, bytes | None]] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+
+    def begin(self, lines: Mapping[str, str], depth: int) -> None:
+        """Take the header lines ("Subject", "From", "To", "Cc", "Date") of a message inside `depth` others."""
+        subject = lines.get("Subject", "")
+        if subject:
+            self.blocks.append(heading(min(depth + 1, 6), subject))
+        shown = [f"{name}: {lines[name]}" for name in _SHOWN if lines.get(name)]
+        if shown:
+            self.blocks.append(MarkdownBlock("\n".join(shown)))
+        if depth == 0:
+            fields: dict[str, Any] = {"title": subject}
+            fields |= {name.lower(): lines.get(name) for name in ("From", "To", "Cc")}
+            fields["date"] = _moment(lines.get("Date", ""))
+            self.fields = {name: value for name, value in fields.items() if value}
+
+    def add_text(self, text: str) -> bool:
+        """Add a text; return whether it has any words."""
+        if text.strip():
+            self.blocks.append(MarkdownBlock(text.strip()))
+        return bool(text.strip())
+
+    def add_page(self, html: str) -> bool:
+        """Add a web page; return whether it has any text."""
+        page = page_text(html, alone=True)
+        self.notices += page.notices
+        return self.add_text(page.text)
+
+    def documents(self, read: ReadFile, readable: Callable[[str], bool]) -> Iterator[LoadedDocument | Skipped]:
+        """Yield the message, then the documents attached to it."""
+        stored = [(name, data) for name, data in self.attached if data is not None and readable(name)]
+        taken = stored[:_MOST_ATTACHMENTS]
+        left = [_size(name, data) for name, data in self.attached if (name, data) not in taken]
+        if left:
+            unread = f"attachments are not read: {', '.join(left)}"
+            self.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
+        if self.blocks:
+            text = joined(self.blocks)
+            yield LoadedDocument(path=self.name, text=text, fields=self.fields, notices=tuple(self.notices))
+        else:
+            yield Skipped(self.name, "has no message header lines, or no text")
+        for name, data in taken:
+            yield from _attached(self.name, name, data, read)
 
 
 def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) -> Iterator[LoadedDocument | Skipped]:
@@ -47,33 +97,19 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         readable: whether a file name has a supported suffix.
     """
     message = message_from_bytes(file.read(), policy=policy.default)
-    mail = _MailContent(file.name)
+    mail = Mail(file.name)
     _read(message, mail, 0)
-    taken = [attachment for attachment in mail.attached if readable(attachment[0])][:_MOST_ATTACHMENTS]
-    left = [f"{name} ({len(data):,} bytes)" for name, data in mail.attached if (name, data) not in taken]
-    if left:
-        unread = f"attachments are not read: {', '.join(left)}"
-        mail.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
-    text = joined(mail.blocks)
-    if not mail.blocks or not message.keys():
-        yield Skipped(file.name, "has no message header lines, or no text")
-    else:
-        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), notices=tuple(mail.notices))
-    for name, data in taken:
-        yield from _documents(file.name, name, data, read)
+    if not message.keys():
+        mail.blocks.clear()
+    yield from mail.documents(read, readable)
 
 
-def _read(message: EmailMessage, mail: _MailContent, depth: int) -> None:
-    subject = _line(message, "Subject")
-    if subject:
-        mail.blocks.append(heading(min(depth + 1, 6), subject))
-    lines = [f"{name}: {text}" for name in _SHOWN if (text := _line(message, name))]
-    if lines:
-        mail.blocks.append(MarkdownBlock("\n".join(lines)))
+def _read(message: EmailMessage, mail: Mail, depth: int) -> None:
+    mail.begin({name: header_line(message, name) for name in ("Subject", *_SHOWN)}, depth)
     _part(message, mail, depth)
 
 
-def _part(part: EmailMessage, mail: _MailContent, depth: int) -> None:
+def _part(part: EmailMessage, mail: Mail, depth: int) -> None:
     kind = part.get_content_type()
     name = one_line(part.get_filename() or "")
     if kind == "message/rfc822" and depth < _MOST_NESTED:
@@ -85,7 +121,7 @@ def _part(part: EmailMessage, mail: _MailContent, depth: int) -> None:
         for inner in _parts(part):
             _part(inner, mail, depth)
     elif _is_text(part) and part.get_content_disposition() != "attachment" and not name:
-        mail.blocks += _text(part, mail)
+        _text(part, mail)
     else:
         data = part.get_payload(decode=True)
         mail.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
@@ -96,7 +132,7 @@ def _is_text(part: EmailMessage) -> bool:
     return part.get_content_maintype() in ("text", "multipart")
 
 
-def _alternative(parts: list[EmailMessage], mail: _MailContent, depth: int) -> None:
+def _alternative(parts: list[EmailMessage], mail: Mail, depth: int) -> None:
     """Read the richest form of a text, and every part that is not a form of it."""
     forms = [part for part in parts if part.get_content_type() in _FORMS or part.is_multipart()]
     best = sorted(
@@ -112,19 +148,15 @@ def _alternative(parts: list[EmailMessage], mail: _MailContent, depth: int) -> N
             _part(part, mail, depth)
 
 
-def _text(part: EmailMessage, mail: _MailContent) -> list[MarkdownBlock]:
+def _text(part: EmailMessage, mail: Mail) -> None:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes) or not data.strip():
-        return []
-    text = _decoded(data, part.get_content_charset(), mail)
-    if part.get_content_type() == "text/html":
-        page = page_text(text)
-        mail.notices += page.notices
-        text = page.text
-    return [MarkdownBlock(text.strip())] if text.strip() else []
+        return
+    text = decoded_text(data, part.get_content_charset(), mail)
+    mail.add_page(text) if part.get_content_type() == "text/html" else mail.add_text(text)
 
 
-def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
+def decoded_text(data: bytes, charset: str | None, mail: Mail) -> str:
     """Decode in the encoding that the message names, or else in a detected one."""
     for name in (meant(charset), charset) if charset else ("ascii",):
         try:
@@ -140,7 +172,7 @@ def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
     return known.text
 
 
-def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[LoadedDocument | Skipped]:
+def _attached(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[LoadedDocument | Skipped]:
     with tempfile.TemporaryDirectory(prefix="context-engine-") as folder:
         place = Path(folder) / f"attached{Path(name).suffix.lower()}"
         place.write_bytes(data)
@@ -153,11 +185,8 @@ def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[Lo
             yield replace(document, path=path, part=part, notices=notices)
 
 
-def _fields(message: EmailMessage) -> dict[str, Any]:
-    out: dict[str, Any] = {"title": _line(message, "Subject")}
-    out |= {name.lower(): _line(message, name) for name in ("From", "To", "Cc")}
-    out["date"] = _moment(_line(message, "Date"))
-    return {name: value for name, value in out.items() if value}
+def _size(name: str, data: bytes | None) -> str:
+    return f"{name} ({'only a link' if data is None else f'{len(data):,} bytes'})"
 
 
 def _moment(text: str) -> datetime | None:
@@ -167,7 +196,7 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _line(message: EmailMessage, name: str) -> str:
+def header_line(message: EmailMessage, name: str) -> str:
     """Return a header line as a person reads it; the standard library raises on some malformed ones."""
     try:
         value = message.get(name)

@@ -33,6 +33,7 @@ _NEVER_SHOWN: Final = frozenset(
     ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
 )
 _AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
+_NAVIGATING: Final = frozenset(("nav", "dialog"))
 _CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
 _INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
 _RAW: Final = frozenset(("template", "iframe", "noframes"))  # the parser keeps their content as raw text
@@ -61,11 +62,18 @@ _RUNS: Final = {"s": STRUCK, "strike": STRUCK, "del": STRUCK, "sup": RAISED, "su
 
 
 class Boilerplate:
-    """Decides which elements are not content, and keeps their words by kind; so is the `<header>` of a whole page."""
+    """Decides which elements are not content, and keeps their words by kind.
 
-    def __init__(self, *, whole_page: bool, hidden: Set[int] = frozenset()) -> None:
+    Args:
+        whole_page: whether the page is read whole, so that its `<header>` is not content.
+        hidden: the elements that a style sheet hides, by their memory ids.
+        alone: whether the page is no part of a site: of what stands around a text, it has at most navigation.
+    """
+
+    def __init__(self, *, whole_page: bool, hidden: Set[int] = frozenset(), alone: bool = False) -> None:
         self._hidden = hidden
-        self._around = _AROUND | {"header"} if whole_page else _AROUND
+        self._alone = alone
+        self._around = _NAVIGATING if alone else _AROUND | {"header"} if whole_page else _AROUND
         self._kept: dict[str, list[str]] = {}
         self._frames: list[str] = []
 
@@ -115,7 +123,7 @@ class Boilerplate:
             return _HIDDEN_TEXT
         if tag in _CONTROLS:
             return "controls of forms"
-        if tag in self._around or (attributes and (attributes.get("role") in _ROLES or _is_boilerplate(attributes))):
+        if tag in self._around or (attributes and not self._alone and _is_boilerplate(attributes)):
             return _NAVIGATION
         return None
 
@@ -134,7 +142,7 @@ def _is_permalink(node: LexborNode) -> bool:
 
 def _is_boilerplate(attributes: dict[str, str | None]) -> bool:
     names = f"{attributes.get('id') or ''} {attributes.get('class') or ''}".lower().split()
-    return not _BOILERPLATE.isdisjoint(names)
+    return attributes.get("role") in _ROLES or not _BOILERPLATE.isdisjoint(names)
 
 
 def _words(node: LexborNode, tag: str) -> str:
@@ -148,25 +156,14 @@ class HtmlBlocks:
     """Turns one element into blocks.
 
     Args:
-        whole_page: whether the element is the page, whose `<header>` is not content.
+        aside: decides which elements are not content, and keeps their words.
         without: an element inside it that is left out.
-        hidden: the elements that a style sheet hides, by their memory ids.
-
-    Attributes:
-        aside: elements that are not content.
     """
 
-    def __init__(
-        self,
-        root: LexborNode,
-        *,
-        whole_page: bool,
-        without: LexborNode | None = None,
-        hidden: Set[int] = frozenset(),
-    ) -> None:
+    def __init__(self, root: LexborNode, aside: Boilerplate, *, without: LexborNode | None = None) -> None:
         self._root = root
         self._without = None if without is None else without.mem_id
-        self.aside = Boilerplate(whole_page=whole_page, hidden=hidden)
+        self.aside = aside
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # the mark that the next block of a list item begins with

@@ -112,8 +112,12 @@ class HtmlPage(NamedTuple):
     refreshed: bool = False
 
 
-def page_text(text: str) -> HtmlPage:
+def page_text(text: str, *, alone: bool = False) -> HtmlPage:
     """Return a page as Markdown.
+
+    Args:
+        alone: whether it is no part of a site, as a mail or a chapter of a book: all but navigation is content, and
+            what its head says is left to the caller.
 
     Raises:
         MissingExtra: selectolax is not installed.
@@ -126,8 +130,8 @@ def page_text(text: str) -> HtmlPage:
     if _depth(text) > _MOST_DEPTH:
         raise ValueError(f"has elements nested over {_MOST_DEPTH:,} deep")
     page = LexborHTMLParser(_as_html(text) if _XHTML.match(text) else text)
-    blocks, aside = _read(page)
-    title = one_line(" ".join(title_node.text() for title_node in page.css("head > title")))
+    blocks, aside = _whole(page, alone=True) if alone else _read(page)
+    title = "" if alone else one_line(" ".join(title_node.text() for title_node in page.css("head > title")))
     if title and not any(block.text.startswith("#") for block in blocks) and blocks:
         blocks.insert(0, heading(1, title))
     body = joined(blocks)
@@ -163,21 +167,24 @@ def _depth(text: str) -> int:
 
 def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
     """Return the main content if it is nearly everything, else the whole page; and the elements set aside."""
-    body = page.body or page.root
-    if body is None:
-        return [], Boilerplate(whole_page=True)
-    main, hidden = _main(page), hidden_elements(page)
-    if main is not None:
-        inner = HtmlBlocks(main, whole_page=False, hidden=hidden)
+    body, main = page.body or page.root, _main(page)
+    if body is not None and main is not None:
+        hidden = hidden_elements(page)
+        inner = HtmlBlocks(main, Boilerplate(whole_page=False, hidden=hidden))
         blocks = inner.blocks()
-        outer = HtmlBlocks(body, whole_page=True, without=main, hidden=hidden)
+        outer = HtmlBlocks(body, Boilerplate(whole_page=True, hidden=hidden), without=main)
         beside = joined(outer.blocks())
         if sum(len(block.text) for block in blocks) >= _LEAST_MAIN and len(beside) <= _MOST_BESIDE:
             inner.aside.beside(beside)
             inner.aside.take(outer.aside)
             return blocks, inner.aside
-    full_page = HtmlBlocks(body, whole_page=True, hidden=hidden)
-    return full_page.blocks(), full_page.aside
+    return _whole(page, alone=False)
+
+
+def _whole(page: LexborHTMLParser, *, alone: bool) -> tuple[list[MarkdownBlock], Boilerplate]:
+    body = page.body or page.root
+    aside = Boilerplate(whole_page=True, hidden=hidden_elements(page), alone=alone)
+    return ([] if body is None else HtmlBlocks(body, aside).blocks()), aside
 
 
 def _main(page: LexborHTMLParser) -> LexborNode | None:

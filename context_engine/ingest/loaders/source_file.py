@@ -173,7 +173,7 @@ def mismatch(start: bytes, suffix: str, *, zipped: bool) -> str | None:
 
 
 def _old_office(suffix: str, *, zipped: bool) -> str | None:
-    if suffix in _OLD:
+    if suffix in _OLD or suffix == ".msg":
         return None
     if zipped:
         return f"is an old Office file, or one with a password: save it as {suffix} without a password"
@@ -191,7 +191,7 @@ def _no_sign(start: bytes, suffix: str, *, zipped: bool) -> str | None:
         return "does not begin like an .xls file; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):
         return "does not begin like a .doc file; if it is text, rename it to .txt"
-    if zipped or suffix in (".rtf", ".ppt"):
+    if zipped or suffix in (".msg", ".ppt", ".rtf"):
         return f"does not begin like a {suffix} file"
     if suffix == ".pdf" and b"%PDF-" not in start[:1024]:
         return "does not begin like a PDF"

@@ -45,6 +45,11 @@ def test_of_two_forms_of_one_text_the_web_page_is_read(one, message):
     assert one(bytes(message), "a.eml").text == f"{HEAD}## Fees\n\nCash costs **5 USD**."
 
 
+def test_the_title_of_a_page_is_not_repeated_below_the_subject(one, message):
+    message.set_content("<title>Limit breach of May</title><p>Cash costs 5 USD.</p>", subtype="html")
+    assert one(bytes(message), "a.eml").text == f"{HEAD}Cash costs 5 USD."
+
+
 def test_an_empty_form_gives_way_to_the_other(one, message):
     message.set_content("The words.")
     message.add_alternative("<p> </p>", subtype="html")
