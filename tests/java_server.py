@@ -1,7 +1,8 @@
 """Servers written in Java for tests: on loopback, in a temporary folder, gone at the end.
 
 Maven collects the libraries of a server (`pom.xml`) into a folder of the user's cache, once; its `Launcher.java` starts
-it.
+it. OPENSEARCH_VERSION and NEO4J_VERSION choose another version than that of the `pom.xml`, and JAVA_HOME the Java:
+OpenSearch 3 needs version 21.
 """
 
 from __future__ import annotations
@@ -25,9 +26,14 @@ MEMORY: Final = Path("/dev/shm")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
 
 
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin/java") if home else "java"
+
+
 def missing() -> str:
     """Return what is not on this machine, "" if a server can be started."""
-    return " and ".join(name for name in ("java", "mvn") if shutil.which(name) is None)
+    return " and ".join(name for name in (_java(), "mvn") if shutil.which(name) is None)
 
 
 def libraries(name: str) -> Path:
@@ -41,12 +47,14 @@ def libraries(name: str) -> Path:
     """
     pom = HERE / name / "pom.xml"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "context-engine-tests"
-    folder = cache / f"{name}-{sha256(pom.read_bytes()).hexdigest()[:12]}"
+    version = os.environ.get(f"{name.upper()}_VERSION", "")
+    folder = cache / f"{name}-{sha256(pom.read_bytes() + version.encode()).hexdigest()[:12]}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
             made = Path(temporary) / "lib"
-            subprocess.run(["mvn", "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={made}"], check=True)
+            chosen = [f"-D{name}.version={version}"] if version else []
+            subprocess.run(["mvn", "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={made}", *chosen], check=True)
             for plugin in made.glob("*.zip"):
                 with zipfile.ZipFile(plugin) as archive:
                     archive.extractall(made, [entry for entry in archive.namelist() if entry.endswith(".jar")])
@@ -101,7 +109,7 @@ class JavaServer(ABC):
         heap = [f"-Xms{self.heap_mb}m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         launcher = [HERE / self.name / "Launcher.java", self._folder, str(self.port), *self.arguments()]
         with self.log.open("wb") as out:
-            command = ["java", *heap, "-cp", f"{libraries(self.name)}/*", *launcher]
+            command = [_java(), *heap, "-cp", f"{libraries(self.name)}/*", *launcher]
             self._server = subprocess.Popen(command, cwd=self._folder, stdout=out, stderr=out)
         until = time.monotonic() + self.longest_start_s
         while not self.answers():

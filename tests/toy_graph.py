@@ -37,6 +37,9 @@ class ToyGraph(NamedTuple):
         }
         return {key: every[key] for key in keys if key in every}
 
+    def has_source(self, source_id: str) -> bool:
+        return any(key[0] == source_id for key in self.store.documents)
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         own = {doc_key: self.rows[doc_key] for doc_key in self.doc_keys}
         return {

@@ -158,6 +158,18 @@ class GraphStoreContract(StoreContract):
         assert ends == [(_UPGRADE, Edge.CITES, _CONSENT)]
         assert not self.links()
 
+    def test_a_chunk_of_another_store_leads_to_what_it_cites_by_name(self) -> None:
+        begin = "TRV-SOP-001#2.1"
+        elsewhere = {"origin_source": "elsewhere"}
+        assert self.ends(begin, cites="See LDG-SOP-002, section 3, and section 3.2.", edges=_CITES, **elsewhere) == [
+            (begin, Edge.CITES, "LDG-SOP-002#3")
+        ]
+        whole = self.ends(begin, cites="Lodging follows LDG-SOP-002.", **elsewhere)
+        assert whole[:1] == [(begin, Edge.BELONGS_TO, "LDG-SOP-002#2")]
+        assert {end.partition("#")[0] for _, _, end in whole} == {"LDG-SOP-002"}
+        board = {"cites": "See BRD-SOP-003, section 1.", "source_id": CLOSED_SOURCE, **elsewhere}
+        assert self.ends(begin, **board) and not self.ends(begin, **board, access=_NOBODY)
+
     def test_what_is_not_there_is_not_reached(self) -> None:
         for cites in ("See section 9.9.", "See XYZ-SOP-009.", "See LDG-SOP-002, section 9."):
             assert not self.ends(_UPGRADE, cites=cites, edges=_CITES)
@@ -221,6 +233,7 @@ class GraphStoreContract(StoreContract):
         source_id: str = OPEN_SOURCE,
         access: AccessScope | None = None,
         top_k: int = 10,
+        origin_source: str = "",
         **query: Any,
     ) -> list[Link]:
         """Return the links of a source from some chunks.
@@ -229,8 +242,9 @@ class GraphStoreContract(StoreContract):
             begin: ids of the chunks, best first.
             at: the data folder; None: that of `filled`.
             cites: takes the place of what each chunk says.
+            origin_source: takes the place of the source of each chunk.
         """
-        origins = [_origin(chunk_id, cites) for chunk_id in begin]
+        origins = [_origin(chunk_id, cites, origin_source) for chunk_id in begin]
         asked = replace(self.query(_QUESTION, access=access, top_k=top_k), **query)
         source = self.open_source(source_id, at or self.filled())
         assert isinstance(source, GraphStore)
@@ -240,9 +254,9 @@ class GraphStoreContract(StoreContract):
             source.close()
 
 
-def _origin(chunk_id: str, cites: str | None) -> LinkOrigin:
+def _origin(chunk_id: str, cites: str | None, source_id: str) -> LinkOrigin:
     name, _, section = chunk_id.partition("#")
     texts = {"TRV-SOP-001": _TRAVEL, "LDG-SOP-002": _LODGING, "BRD-SOP-003": _BOARD}[name]
     text = texts.get(section, "It follows section 3.2.")
     (chunk,) = _chunks(name, {section: text})
-    return LinkOrigin((_SOURCES[name], chunk_id), chunk, citations(text if cites is None else cites))
+    return LinkOrigin((source_id or _SOURCES[name], chunk_id), chunk, citations(text if cites is None else cites))

@@ -11,7 +11,7 @@ from context_engine.adapters.http.download import InsideAddress, TooLarge, Untru
 from context_engine.adapters.http.events import ServerEvent, server_events
 from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
 from context_engine.adapters.http.retry import Backoff, RetryBudget, retried
-from context_engine.adapters.http.transport import HttpAnswer, HttpCall, HttpStream
+from context_engine.adapters.http.transport import HttpAnswer, HttpCall, HttpStream, tls_context
 
 __all__ = [
     "Access",
@@ -34,5 +34,6 @@ __all__ = [
     "refusal",
     "retried",
     "server_events",
+    "tls_context",
     "versioned",
 ]

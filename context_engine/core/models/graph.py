@@ -103,7 +103,7 @@ class LinkQuery:
 
     Attributes:
         query: of the search; its filters, day and access hold for every chunk, and `top_k` is the most chunks wanted.
-        origins: best first; some may belong to other sources of the search.
+        origins: best first; some may belong to other sources of the search, also to those of other stores.
         edges: the kinds to follow.
     """
 

@@ -171,7 +171,8 @@ class GraphStore(Protocol):
         """Return the chunks of this source that one edge leads to from the origins, at most `query.query.top_k`.
 
         Each chunk carries the scores that a search of the source for the query gives it. A chunk that the access in the
-        query does not admit is treated as missing: it is neither returned nor an origin.
+        query does not admit is treated as missing: it is neither returned nor an origin. An origin of a source that is
+        in another store leads to the documents that it cites by name: who asks has checked that the caller may read it.
 
         Raises:
             SourceError: the links cannot be followed now; finding none is not an error.

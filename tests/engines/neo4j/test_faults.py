@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from context_engine.errors import (
     StoreVersionMismatch,
 )
 from context_engine.testing import FakeEmbedder, FixedClock
+from tests.certificate import write_certificate
 from tests.engines.neo4j.conftest import Store
 from tests.java_server import missing
 from tests.neo4j_server import Neo4jServer
@@ -75,6 +77,25 @@ def test_a_wrong_password_is_refused_and_a_new_one_is_read(store: Store) -> None
     assert isinstance(error, SourceAuthError) and not error.retryable and "another" not in str(error)
     store.connection = right
     assert source.search(QUESTION).chunks
+
+
+def test_the_certificate_of_the_server_is_checked(server: Neo4jServer, store: Store, tmp_path: Path) -> None:
+    write(store, "a")
+    plain, other = store.connection, tmp_path / "other.pem"
+    write_certificate(other, tmp_path / "other.key")
+
+    def with_bundle(bundle: Path | None, scheme: str = "bolt+s", host: str = "127.0.0.1") -> None:
+        url = f"{scheme}://{host}:{server.port}"
+        store.connection = plain.model_copy(update={"base_url": url, "ca_bundle": bundle})
+
+    for scheme in ("bolt+s", "bolt", "neo4j+s"):
+        with_bundle(server.certificate, scheme)
+        assert found(store) == {"a"}
+    for bundle, host in ((other, "127.0.0.1"), (None, "127.0.0.1"), (server.certificate, "localhost")):
+        with_bundle(bundle, host=host)
+        error = error_of(lambda: store.source().search(QUESTION))
+        assert isinstance(error, SourceUnavailable) and not error.retryable
+        assert "certificate" in str(error) and "ca_bundle" in str(error), (bundle, host)
 
 
 def test_a_database_that_is_not_there_is_not_found(store: Store) -> None:

@@ -1,22 +1,35 @@
 import java.nio.file.Path;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import org.opensearch.Version;
 import org.opensearch.common.settings.Settings;
 import org.opensearch.env.Environment;
 import org.opensearch.knn.plugin.KNNPlugin;
 import org.opensearch.node.InternalSettingsPreparer;
 import org.opensearch.node.Node;
-import org.opensearch.painless.PainlessPlugin;
-import org.opensearch.transport.Netty4Plugin;
+import org.opensearch.plugins.PluginInfo;
 
 /**
  * Runs one node on loopback until the process ends: {@code Launcher FOLDER HTTP_PORT TRANSPORT_PORT [MANAGER_PORT]}.
  * With the transport port of another node it joins that node's cluster and holds data only.
  */
 public final class Launcher extends Node {
-    private Launcher(Environment environment) {
-        super(environment, List.of(Netty4Plugin.class, PainlessPlugin.class, KNNPlugin.class), true);
+    @SuppressWarnings({"unchecked", "rawtypes"}) // version 2 takes classes, version 3 their descriptions
+    private Launcher(Environment environment) throws Exception {
+        super(environment, (Collection) List.of(
+            plugin("org.opensearch.transport.Netty4", "Plugin", "ModulePlugin"),
+            plugin("org.opensearch.painless.Painless", "Plugin", "ModulePlugin"),
+            plugin(KNNPlugin.class.getName(), "", "")), true);
+    }
+
+    private static Object plugin(String name, String before, String since) throws Exception {
+        if (Version.CURRENT.major < 3) {
+            return Class.forName(name + before);
+        }
+        return new PluginInfo(
+            name + since, "", "1", Version.CURRENT, "17", name + since, null, List.<String>of(), false);
     }
 
     public static void main(String[] args) throws Exception {

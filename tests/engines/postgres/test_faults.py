@@ -123,7 +123,7 @@ def test_a_connection_that_ends_in_a_search_is_an_error_to_try_again(store: Any)
         search = threading.Thread(target=lambda: errors.append(error_of(lambda: source.search(QUESTION))))
         search.start()
         until = time.monotonic() + 4
-        while not _waits(store) and time.monotonic() < until:
+        while not waits(store) and time.monotonic() < until:
             time.sleep(0.02)
         terminate(store)
         search.join()
@@ -131,7 +131,7 @@ def test_a_connection_that_ends_in_a_search_is_an_error_to_try_again(store: Any)
     assert source.search(QUESTION).chunks
 
 
-def _waits(store: Any) -> bool:
+def waits(store: Any) -> bool:
     with psycopg.connect(store.dsn) as connection:
         row = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'context-engine'"

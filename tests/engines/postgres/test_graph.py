@@ -26,15 +26,19 @@ from context_engine.core.models import (
     AccessRecord,
     AccessScope,
     Chunk,
+    DomainSpec,
     Edge,
     LinkOrigin,
     LinkQuery,
+    PathStep,
     Principal,
     Registry,
     ScoreKind,
     SearchRequest,
     SearchResult,
     SourceQuery,
+    SourceSpec,
+    SourceType,
 )
 from context_engine.core.protocols import GraphStore
 from context_engine.core.query.features import citations
@@ -126,6 +130,32 @@ def test_a_search_that_follows_links_replays_to_the_same_bytes(banks: Banks) -> 
     restored = out_of_its_record(results[1])
     assert restored == results[1]
     assert stage_two_bytes(recompute(restored)) == stage_two_bytes(results[1])
+
+
+def test_a_procedure_in_a_folder_leads_to_the_clause_in_a_server(store: Store, tmp_path: Path) -> None:
+    clauses = {"1": "Words have their usual meaning.", "3": "The treasurer signs within a day."}
+    rules = [
+        Chunk(content=text, chunk_id=f"rules#{number}", title="TRS-SOP-002 Treasury", section=number)
+        for number, text in clauses.items()
+    ]
+    procedure = Chunk(
+        content="Who reports a breach of the approval limit follows TRS-SOP-002, section 3.", chunk_id="p"
+    )
+    specs = (SourceSpec(id="sop", type=SourceType.BANK_SOP, adapter="local"), store.spec("rules"))
+    with LocalBase.open(tmp_path / "base", create=True) as base, store.sink(specs[1]) as sink:
+        with base.writer() as writer:
+            writer.put("sop", "desk", "", "1", [procedure])
+        sink.put("rules", "TRS-SOP-002", "", "1", rules)
+        sink.commit()
+        sources = {"sop": LocalSource(base, "sop", spec=specs[0]), "rules": store.source(specs[1])}
+        request = SearchRequest(query="Who reports a breach?", domain="DESK", overrides={"graph_hops": 1})
+        result = searched(
+            sources, Registry(domains={"DESK": DomainSpec(version=1, domain="DESK", sources=specs)}), request
+        )
+        sources["rules"].close()
+    links = {link.chunk_id: link.path for answer in result.raw for link in answer.links}
+    assert links == {"rules#3": (PathStep("sop", "p", Edge.CITES),)}
+    assert [chunk.chunk_id for chunk in result.chunks] == ["p", "rules#3"]
 
 
 def searched(sources: Sources, registry: Registry, request: SearchRequest) -> SearchResult:

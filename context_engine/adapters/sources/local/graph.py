@@ -58,6 +58,11 @@ class _LocalGraph(NamedTuple):
                 return GraphRow(rid, doc_key)
         return None
 
+    def has_source(self, source_id: str) -> bool:
+        """Return whether documents of a source were ever written."""
+        rows = self.view.connection.execute("SELECT true FROM sources WHERE source_id = ?", (source_id,))
+        return rows.fetchone() is not None
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name."""
         return {name: self._documents(name) for name in names}

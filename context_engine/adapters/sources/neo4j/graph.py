@@ -53,6 +53,10 @@ class NodeGraph:
         )
         return {(source_id, chunk_id): GraphRow(row, document) for source_id, chunk_id, row, document in rows}
 
+    def has_source(self, source_id: str) -> bool:
+        """Return whether documents of a source were ever written."""
+        return source_id in self._view.state.sources
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""
         queries = [[name, query] for name in sorted(names) if (query := _headed(name))]

@@ -146,8 +146,8 @@ class NodeSearch(ViewSearch):
     def _found(self, condition: NodeCondition, pool: int, limit: int) -> _Found:
         """Return the rows to score: the best by text and the nearest by vector, in one call.
 
-        The index of vectors knows no filter. So more neighbours are asked for while too few meet the condition, and in
-        the end every row that meets it is compared.
+        The index of vectors knows no filter. So more neighbours are asked for while too few meet the condition. Where
+        the share that met it says that more than `_MOST_NEIGHBOURS` are needed, every row that meets it is compared.
         """
         wanted = limit if self.adapter is None else _SPARE_MAPPED * limit
         asked = _SPARE * wanted
@@ -164,7 +164,7 @@ class NodeSearch(ViewSearch):
             if len(near) >= wanted or not by_index or asked >= self._ranker.collection.chunks:
                 self._measure(scored, near, by_index)
                 return scored._replace(near=ranked({rid: scored.cosine[rid] for rid in near})[:limit])
-            asked *= 4
+            asked = max(4 * asked, asked * wanted // max(len(near), 1))
 
     @property
     def _indexed(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import neo4j
 from neo4j.auth_management import AuthManager, ClientCertificate, ClientCertificateProviders
 from neo4j.exceptions import DriverError, Neo4jError
 
+from context_engine.adapters.http import tls_context
 from context_engine.adapters.sources.stores.served_store import turn
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
@@ -61,6 +63,10 @@ _MEANINGS: Final[tuple[tuple[str, type[SourceError], str, bool], ...]] = (
     ("Neo.ClientError.Cluster.NotALeader", SourceUnavailable, "its member accepts no writes: ask another", True),
     ("Neo.TransientError", SourceUnavailable, "the server is short of memory, or busy: ask again", True),
 )
+_NOT_TRUSTED: Final = (
+    "the server's certificate is not trusted: name the file of its authority as ca_bundle, and the host of base_url as "
+    "the certificate does"
+)
 _UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
 
 
@@ -84,9 +90,17 @@ def _failure(error: Neo4jError | DriverError) -> SourceError:
     for begin, kind, meaning, retryable in _MEANINGS:
         if code.startswith(begin):
             return kind(meaning, retryable=retryable)
+    if _is_untrusted(error):
+        return SourceUnavailable(_NOT_TRUSTED)
     if isinstance(error, DriverError):
         return SourceUnavailable(_UNREACHED, retryable=True)
     return SourceUnavailable(f"the server refused a query ({code or 'no code'}): its words are in the log")
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 class Transaction:
@@ -205,13 +219,15 @@ def _driver(connect: Callable[[], Connection]) -> neo4j.Driver:
     against the system's authorities.
 
     Raises:
-        ConfigError: its base_url is not one of Neo4j.
+        ConfigError: its base_url is not one of Neo4j, or a file of certificates cannot be used.
     """
     connection = connect()
     parts = urlsplit(connection.base_url)
     if parts.scheme not in GRAPH_SCHEMES:
         raise ConfigError("adapter 'neo4j' needs a connection with base_url neo4j://HOST:PORT or bolt://HOST:PORT")
     ca, certificate = connection.ca_bundle, connection.client_certificate
+    if ca is not None or certificate is not None:
+        tls_context(connection)  # the driver would read the files at the first call, and name no remedy
     encrypted = ca is not None or parts.scheme.endswith("+s") or not is_local(parts.hostname or "")
     return neo4j.GraphDatabase.driver(
         f"{parts.scheme.removesuffix('+s')}://{parts.netloc}",

@@ -49,6 +49,10 @@ class IndexGraph:
         known = {(row["source"], row["chunk_id"]): GraphRow(row["row"], row["document"]) for row in rows}
         return {key: known[key] for key in keys if key in known}
 
+    def has_source(self, source_id: str) -> bool:
+        """Return whether documents of a source were ever written."""
+        return source_id in self._view.state.sources
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""
         wanted = [(name, query) for name in sorted(names) if (query := _headed(name))]

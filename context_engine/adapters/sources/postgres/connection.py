@@ -38,6 +38,7 @@ _SESSION: Final = (
 )
 _WRITES: Final = "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
 _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
+_UNTRUSTED: Final = re.compile(r"certificate verify failed|does not match host name|root certificate file")
 
 INGEST: Final = "context-engine ingest PATH --to postgres"
 """The command that makes, fills and mends the tables."""
@@ -58,6 +59,10 @@ _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
     "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),
 }
+_NOT_TRUSTED: Final = (
+    "the server's certificate is not trusted: name the file of its authority as ca_bundle, and the host of base_url as "
+    "the certificate does"
+)
 _UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
 
 
@@ -84,6 +89,8 @@ def _failure(error: psycopg.Error) -> SourceError:
     if known is not None:
         kind, meaning, retryable = known
         return kind(meaning, retryable=retryable)
+    if _UNTRUSTED.search(str(error)):
+        return SourceUnavailable(_NOT_TRUSTED)
     if isinstance(error, psycopg.OperationalError):
         return SourceUnavailable(_UNREACHED, retryable=True)
     return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")

@@ -76,6 +76,11 @@ class StoreGraph:
         rows = self._view.session.execute(_NODES, (*columns, self._view.classes))
         return {(source_id, chunk_id): GraphRow(rid, doc_key) for source_id, chunk_id, rid, doc_key in rows}
 
+    def has_source(self, source_id: str) -> bool:
+        """Return whether documents of a source were ever written."""
+        found = self._view.session.execute("SELECT true FROM sources WHERE source_id = %s", (source_id,))
+        return storable(source_id) and bool(found.fetchone())
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""
         queries = {name: query for name in sorted(names) if storable(name) and (query := _headed(name))}

@@ -35,6 +35,10 @@ class SourceGraph(Protocol):
         """Return the rows of those chunks that the store has, also of its other sources."""
         ...
 
+    def has_source(self, source_id: str) -> bool:
+        """Return whether documents of a source were ever written to the store, whoever may read them."""
+        ...
+
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents of the source whose id or title has each name (`citations.belongs_to`)."""
         ...
@@ -77,13 +81,17 @@ def links(
 ) -> list[Link]:
     """Return the chunks of a source that the origins lead to, those of the best origins first, each chunk once.
 
+    A chunk of a source that the store does not have leads to the documents that it cites by name. One of a source that
+    it has must be there, and readable.
+
     Args:
         graph: of the source.
         top_k: most chunks returned.
     """
     nodes = graph.nodes([origin.key for origin in origins])
-    known = [origin for origin in origins if origin.key in nodes]
-    own = {origin.key: nodes[origin.key] for origin in known if origin.key[0] == source_id}
+    strange = {source for source, _ in (origin.key for origin in origins) if not graph.has_source(source)}
+    known = [origin for origin in origins if origin.key in nodes or origin.key[0] in strange]
+    own = {key: node for key, node in nodes.items() if key[0] == source_id}
     ranks = {origin.key: rank for rank, origin in enumerate(known)}
     ends: dict[int, _End] = {}
     for end in sorted(
@@ -112,8 +120,9 @@ def _cited(
     best = graph.best(whole) if whole and Edge.BELONGS_TO in edges else {}
     for target in targets:
         if Edge.CITES in edges:
-            here = nodes[target.origin].rid
-            yield from (_End(target.origin, Edge.CITES, rid) for rid in target.clause if rid != here)
+            here = nodes.get(target.origin)
+            clause = [rid for rid in target.clause if here is None or rid != here.rid]
+            yield from (_End(target.origin, Edge.CITES, rid) for rid in clause)
         if _is_whole(target, nodes):
             yield from (_End(target.origin, Edge.BELONGS_TO, rid) for rid in best.get(target.doc_key, ()))
 
@@ -139,7 +148,8 @@ def _targets(graph: SourceGraph, origins: Sequence[LinkOrigin], own: Mapping[Key
 
 
 def _is_whole(target: _Target, nodes: Mapping[Key, GraphRow]) -> bool:
-    return not target.clause and target.doc_key != nodes[target.origin].doc_key
+    here = nodes.get(target.origin)
+    return not target.clause and (here is None or target.doc_key != here.doc_key)
 
 
 def _beside(graph: SourceGraph, own: Mapping[Key, GraphRow], edges: frozenset[Edge]) -> Iterator[_End]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -24,6 +29,7 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 from context_engine.settings.connections import Connection
+from tests.certificate import write_certificate
 from tests.engines.neo4j.conftest import Store
 
 STORE = Store("bolt://127.0.0.1:1")
@@ -102,3 +108,51 @@ def test_a_server_that_is_gone_or_short_of_memory_may_be_asked_again() -> None:
         with pytest.raises(SourceUnavailable) as caught, failures():
             raise error
         assert caught.value.retryable
+
+
+@pytest.fixture
+def encrypted(own_ca: tuple[Path, ssl.SSLContext]) -> Iterator[int]:
+    """The port of a server that speaks TLS and nothing else; its authority is `ca.pem`."""
+
+    class Silent(BaseRequestHandler):
+        def handle(self) -> None:
+            try:
+                own_ca[1].wrap_socket(self.request, server_side=True).close()
+            except OSError:
+                pass
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Silent) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "bundle", "trusted"),
+    [
+        ("bolt+s", "127.0.0.1", "ca.pem", True),
+        ("bolt", "127.0.0.1", "ca.pem", True),
+        ("bolt+s", "127.0.0.1", "other.pem", False),
+        ("bolt", "127.0.0.1", "other.pem", False),
+        ("bolt+s", "127.0.0.1", None, False),
+        ("bolt+s", "localhost", "ca.pem", False),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_named(
+    encrypted: int, tmp_path: Path, scheme: str, host: str, bundle: str | None, trusted: bool
+) -> None:
+    write_certificate(tmp_path / "other.pem", tmp_path / "other.key")
+    url, file = f"{scheme}://{host}:{encrypted}", bundle and tmp_path / bundle
+    server = GraphServer(lambda: Connection(base_url=url, api_key="a-key-of-nobody", ca_bundle=file), None)
+    with pytest.raises(SourceUnavailable) as caught, server.reading(5.0) as transaction:
+        transaction.rows("RETURN 1")
+    server.close()
+    assert caught.value.retryable is trusted and ("certificate" not in str(caught.value)) is trusted
+
+
+def test_a_file_that_holds_no_certificate_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    connection = Connection(base_url="bolt+s://127.0.0.1:1", ca_bundle=tmp_path / "ca.pem")
+    server = GraphServer(lambda: connection, None)
+    with pytest.raises(ConfigError, match="a certificate file"), server.reading(5.0):
+        pass
