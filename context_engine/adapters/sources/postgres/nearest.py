@@ -17,6 +17,11 @@ from context_engine.errors import SourceUnavailable
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
+_STORED: Final = (
+    "SELECT vector_type, extversion, ARRAY(SELECT class_key FROM classes WHERE"
+    " to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL)"
+    " FROM state LEFT JOIN pg_extension ON extname = 'vector'"
+)
 _BY_INDEX: Final = (
     "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 200; "
     "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
@@ -49,19 +54,15 @@ class VectorQuery(NamedTuple):
         Raises:
             SourceUnavailable: the database has no pgvector any more.
         """
-        (kind,) = one_row(session, "SELECT vector_type FROM state")
-        version = session.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        kind, version, indexed = one_row(session, _STORED)
         if version is None:
             raise SourceUnavailable(
                 "the database has lost its extension 'vector', and with it the vectors: create it again, and embed "
                 f"everything again with '{INGEST} --repair'"
             )
-        rows = session.execute(
-            "SELECT class_key FROM classes WHERE to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL"
-        )
-        usable = version_of(version[0]) >= _ITERATIVE_FROM
+        usable = version_of(version) >= _ITERATIVE_FROM
         asked = vector if adapter is None else adapter.asked(vector).tolist()
-        return cls(asked, as_vector(asked), kind, frozenset(key for (key,) in rows if usable), adapter)
+        return cls(asked, as_vector(asked), kind, frozenset(indexed if usable else ()), adapter)
 
     @property
     def distance(self) -> sql.Composed:
