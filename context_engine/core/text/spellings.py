@@ -20,13 +20,16 @@ _SCALES: Final = {
 }
 _LETTERS: Final = "kmb"  # of a scale that follows the number directly: "5 m" is a length
 _SCALE: Final = "|".join(sorted(filter(lambda name: len(name) > 1, _SCALES), key=len, reverse=True))
-_INDIAN: Final = r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d{1,2})?(?!\d)"
-_GROUPED: Final = r"\d{1,3}(?P<group>[.,'’ ])\d{3}(?:(?P=group)\d{3})*(?!\d)(?:[.,]\d{1,2}(?!\d))?"
+_INITIALS: Final = "".join(sorted({name[0] for name in _SCALES}))
+_INDIAN: Final = r"\d?(?:,\d{2})+,\d{3}(?:\.\d{1,2})?(?!\d)"
+_GROUPED: Final = r"\d{0,2}(?P<group>[.,'’ ])\d{3}(?:(?P=group)\d{3})*(?!\d)(?:[.,]\d{1,2}(?!\d))?"
 _NUMBER: Final = re.compile(
-    rf"(?<![\d.,])(?:(?P<indian>{_INDIAN})|(?P<grouped>{_GROUPED})|(?P<bare>\d+(?:[.,]\d+)?))"
+    rf"\d(?<![\d.,].)(?P<rest>(?P<indian>{_INDIAN})|(?P<grouped>{_GROUPED})|\d*(?:[.,]\d+)?(?=[ -]?[{_INITIALS}]))"
     rf"(?:[ -]?(?P<scale>{_SCALE})|(?P<letter>[{_LETTERS}]))?(?!\w|[.,]\d)",
     re.IGNORECASE,
 )
+"""A number. Its first digit stands before its groups, and after a number without groups the first letter of a scale is
+expected, for without a scale it has no other spelling: both make the search fast."""
 _CODE: Final = re.compile(r"(?<![\w-])([A-Z]{1,4}) (\d{2,8}[A-Za-z]?)(?![\w,.]*\d)")
 _DIGIT: Final = re.compile(r"\d")
 _MOST_DIGITS: Final = 18
@@ -112,11 +115,11 @@ def _plain(match: re.Match[str]) -> str | None:
     """Return a number with digits alone; None if it is written so, or may be another number."""
     name = match["scale"] or match["letter"]
     scale = _SCALES[name.lower()] if name else 0
+    number = match.string[match.start() : match.end("rest")]
     if match["indian"]:
-        return _scaled(match["indian"].replace(",", ""), scale)
-    if match["grouped"] and not (scale and match["group"] == "." and match["grouped"].count(".") == 1):
-        return _ungrouped(match["grouped"], match["group"], scale)
-    number = match["bare"] or match["grouped"]
+        return _scaled(number.replace(",", ""), scale)
+    if match["grouped"] and not (scale and match["group"] == "." and number.count(".") == 1):
+        return _ungrouped(number, match["group"], scale)
     return _scaled(number.replace(",", "."), scale) if scale else None
 
 

@@ -29,6 +29,7 @@ CHUNKS = [
             **({"tags": ["a", "b"] if n % 2 else ["c"]} if n % 7 else {}),
             "mixed": n if n % 2 else str(n),
             "name": f"it's \\ {n % 3}",
+            "kind": ["Kind_a", "\u212aind_a", "kindXa", "KIND", True][n % 5],
         },
     )
     for n in range(40)
@@ -61,6 +62,9 @@ def found(source: Any, **fields: Any) -> set[str]:
         "version = 3.10",
         "title ~ exposures",
         {"mixed_gt": 30},
+        "kind = KIND_A",
+        "kind != kindxa",
+        "kind in kind,true",
         "absent = 1",
         "absent is empty",
         {"or": [{"year": 1961}, {"not": {"position_lt": 39}}]},

@@ -10,7 +10,7 @@ import pytest
 
 from context_engine.adapters.sources.postgres import connection
 from context_engine.adapters.sources.postgres.attributes import holding_all
-from context_engine.adapters.sources.postgres.search import _SOME
+from context_engine.adapters.sources.postgres.search import _BEST, _SOME
 from context_engine.core.models import AccessRule, Chunk, ExaminationRequest
 from context_engine.errors import SourceUnavailable
 from tests.engines.parity import TextParity, asked, fill, ids
@@ -115,3 +115,18 @@ def test_whether_a_code_is_there_is_read_from_the_index(store: Any) -> None:
         plan = session.execute(f"EXPLAIN (ANALYZE) {_SOME}", ([1], holding_all(["r999"]))).fetchall()
     assert "Bitmap Index Scan" in str(plan)
     assert "Rows Removed by Filter" not in str(plan)
+
+
+def test_words_are_read_from_the_index_while_a_writer_has_not_committed(store: Any) -> None:
+    """A server that counts the pages of waiting entries reads every row: eight times as slowly with 4,000 chunks."""
+    texts = [f"Desk {number} has limit R-{number}." for number in range(2000)]
+    many = " ".join(f"word{number}" for number in range(500))
+    query = _BEST.format(classes="'{1}'", each="1", condition="true")
+    with store.sink() as sink:
+        sink.put("notes", "d", "", "1", [Chunk(content=text) for text in texts])
+        sink.commit()
+        sink.put("notes", "e", "", "1", [Chunk(content=f"{number} {many}") for number in range(50)])
+        with store.source().store._servers.reading(5.0) as session:
+            values = {"lexemes": ["'r7'", "'desk'"], "scores": [1, 1], "pool": 10}
+            plan = str(session.execute(f"EXPLAIN {query}".encode(), values).fetchall())
+    assert "words_1_terms_idx" in plan and "Seq Scan" not in plan

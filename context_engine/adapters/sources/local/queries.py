@@ -10,14 +10,14 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tantivy import FieldType, Occur, Query
 
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
 from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions
-from context_engine.adapters.sources.stores.pushdown import CLAIMS, attributes_of
+from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
 from context_engine.adapters.sources.stores.question import CODE_WEIGHT, HEADED, MOST_TERMS, code_words
 from context_engine.core.models import Chunk, Expansion
 from context_engine.core.query.spelling import is_offered
@@ -258,12 +258,19 @@ class Dictionary:
         return int(self._connection.execute("INSERT INTO attributes(name, value) VALUES (?, ?)", key).lastrowid or 0)
 
 
-def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, list[tuple[int, Any]]]:
-    """Return the number that says "has the field" (None if no chunk has it), and (number, value) of each value."""
+_LIKELY: Final = " AND (value = '' OR length(value) < length(CAST(value AS BLOB)) OR {})"
+
+
+def values_of(connection: sqlite3.Connection, name: str, texts: Sequence[str] = ()) -> FieldValues:
+    """Return the values of a field that may equal some texts (`ValuesOf`)."""
     if any("\ud800" <= char <= "\udfff" for char in name):
         return None, []  # lone surrogates cannot be stored
     has, values = None, []
-    for number, text in connection.execute("SELECT attr_id, value FROM attributes WHERE name = ?", (name,)):
+    likely = _LIKELY.format(" OR ".join(["value LIKE ?"] * len(texts))) if texts else ""
+    rows = connection.execute(
+        f"SELECT attr_id, value FROM attributes WHERE name = ?{likely}", (name, *(f"%{text}%" for text in texts))
+    )
+    for number, text in rows:
         if text:
             values.append((number, json.loads(text)))
         else:

@@ -116,7 +116,7 @@ class GraphView(NamedTuple):
         """Return the chunks with some numbers."""
         return self.chunks("n.row IN $rows", rows=list(rows))
 
-    def values_of(self, name: str) -> FieldValues:
+    def values_of(self, name: str, texts: Sequence[str] = ()) -> FieldValues:
         """Return the number that says "has the field", and (number, value) of each value."""
         rows = self.transaction.rows(
             f"MATCH (f:{self.store}_field {{name: $name}}) RETURN f.number, f.value ORDER BY f.number", name=name

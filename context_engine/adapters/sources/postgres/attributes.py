@@ -39,32 +39,40 @@ class Attributes:
         pairs = [{(name.replace("\0", "\ufffd"), value) for name, value in attributes_of(chunk)} for chunk in chunks]
         if len(self._known) >= _MOST_REMEMBERED:
             self._known.clear()
-        unknown = sorted(set().union(*pairs) - self._known.keys())
+        unknown = sorted(pair for pair in set().union(*pairs) if pair not in self._known)
         if unknown:
             self._learn(unknown)
         return [sorted(self._known[pair] for pair in of_chunk) for of_chunk in pairs]
 
     def _learn(self, pairs: Sequence[tuple[str, str]]) -> None:
         names, values = [name for name, _ in pairs], [value for _, value in pairs]
-        self._session.execute(
-            "INSERT INTO attributes (name, value) SELECT * FROM unnest(%s::text[], %s::text[])"
-            " ON CONFLICT (name, md5(value)) DO NOTHING",
-            (names, values),
-        )
         rows = self._session.execute(
-            "SELECT name, value, number FROM attributes JOIN unnest(%s::text[], %s::text[]) AS wanted (name, value)"
-            " USING (name, value) WHERE md5(attributes.value) = md5(wanted.value)",
+            "INSERT INTO attributes (name, value) SELECT * FROM unnest(%s::text[], %s::text[])"
+            " ON CONFLICT (name, md5(value)) DO NOTHING RETURNING name, value, number",
             (names, values),
-        )
+        ).fetchall()
+        if len(rows) < len(pairs):
+            rows += self._session.execute(
+                "SELECT name, value, number FROM attributes JOIN unnest(%s::text[], %s::text[]) AS wanted (name, value)"
+                " USING (name, value) WHERE md5(attributes.value) = md5(wanted.value)",
+                (names, values),
+            )
         self._known.update({(name, value): number for name, value, number in rows})
 
 
-def values_of(session: Session, name: str) -> FieldValues:
-    """Return the number that says "has the field" (None if no chunk has it), and (number, value) of each value."""
+_LIKELY: Final = """ AND (
+    value = '' OR char_length(value) < octet_length(convert_to(value, 'UTF8')) OR lower(value COLLATE "C") LIKE ANY(%s)
+)"""
+
+
+def values_of(session: Session, name: str, texts: Sequence[str] = ()) -> FieldValues:
+    """Return the values of a field that may equal some texts (`ValuesOf`)."""
     if not storable(name):
         return None, []
     has, values = None, []
-    rows = session.execute("SELECT number, value FROM attributes WHERE name = %s", (name,))
+    statement = "SELECT number, value FROM attributes WHERE name = %s" + (_LIKELY if texts else "")
+    likely = ([f"%{text}%" for text in texts],) if texts else ()
+    rows = session.execute(statement, (name, *likely))
     for number, text in rows:
         if text:
             values.append((number, json.loads(text)))

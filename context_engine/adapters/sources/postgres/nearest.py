@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
 
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import Condition
-from context_engine.adapters.sources.postgres.connection import INGEST, Session, one_row
+from context_engine.adapters.sources.postgres.connection import BY_WORDS, INGEST, Session, one_row
 from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, received, sent, version_of
 from context_engine.adapters.sources.stores.options import ranked
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -17,10 +17,17 @@ from context_engine.errors import SourceUnavailable
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
+_STORED: Final = (
+    "SELECT vector_type, extversion, ARRAY(SELECT class_key FROM classes WHERE"
+    " to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL)"
+    " FROM state LEFT JOIN pg_extension ON extname = 'vector'"
+)
 _BY_INDEX: Final = (
     "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 200; "
-    "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
+    "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; "
+    "{}; SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on"
 )
+_EXACTLY: Final = f"SET LOCAL random_page_cost TO DEFAULT; {{}}; {BY_WORDS}"
 _ITERATIVE_FROM: Final = (0, 8)
 """The version of pgvector from which an index is read on under a filter; before it, rows would be lost."""
 
@@ -49,19 +56,15 @@ class VectorQuery(NamedTuple):
         Raises:
             SourceUnavailable: the database has no pgvector any more.
         """
-        (kind,) = one_row(session, "SELECT vector_type FROM state")
-        version = session.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        kind, version, indexed = one_row(session, _STORED)
         if version is None:
             raise SourceUnavailable(
                 "the database has lost its extension 'vector', and with it the vectors: create it again, and embed "
                 f"everything again with '{INGEST} --repair'"
             )
-        rows = session.execute(
-            "SELECT class_key FROM classes WHERE to_regclass('vectors_' || class_key || '_hnsw') IS NOT NULL"
-        )
-        usable = version_of(version[0]) >= _ITERATIVE_FROM
+        usable = version_of(version) >= _ITERATIVE_FROM
         asked = vector if adapter is None else adapter.asked(vector).tolist()
-        return cls(asked, as_vector(asked), kind, frozenset(key for (key,) in rows if usable), adapter)
+        return cls(asked, as_vector(asked), kind, frozenset(indexed if usable else ()), adapter)
 
     @property
     def distance(self) -> sql.Composed:
@@ -140,14 +143,11 @@ class _Search(NamedTuple):
 
     def by_index(self) -> list[int]:
         """Search by the index, which is read on until enough rows meet the condition."""
-        self.session.execute(_BY_INDEX)
-        rids = self._rids(self.query.distance)
-        self.session.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on")
-        return rids
+        return self._rids(self.query.distance, _BY_INDEX)
 
     def exactly(self) -> list[int]:
         """Compare every row: no index has this order."""
-        return self._rids(sql.SQL("({}) + 0").format(self.query.distance))
+        return self._rids(sql.SQL("({}) + 0").format(self.query.distance), _EXACTLY)
 
     def estimate(self) -> int:
         """Return how many rows meet the condition, as the server estimates."""
@@ -155,8 +155,12 @@ class _Search(NamedTuple):
         (plans,) = one_row(self.session, statement.format(sql.Literal(self.key), self.condition))
         return int(plans[0]["Plan"]["Plan Rows"])
 
-    def _rids(self, order: sql.Composed) -> list[int]:
-        """Return the best rows by an order; under an adapter more are read, and the best by their cosines are kept."""
+    def _rids(self, order: sql.Composed, within: LiteralString) -> list[int]:
+        """Return the best rows by an order; under an adapter more are read, and the best by their cosines are kept.
+
+        Args:
+            within: the statements of which the search is one; they are sent together.
+        """
         adapted = self.query.adapter is not None
         statement = sql.SQL(_NEAREST).format(
             tables=self.tables,
@@ -165,5 +169,8 @@ class _Search(NamedTuple):
             condition=self.condition,
             limit=sql.Literal(self.limit * (_SPARE if adapted else 1)),
         )
-        rids = list(dict.fromkeys(rid for (rid,) in self.session.execute(statement)))
+        cursor = self.session.execute(sql.SQL(within).format(statement))
+        while cursor.description is None:
+            cursor.nextset()
+        rids = list(dict.fromkeys(rid for (rid,) in cursor))
         return ranked(cosines(self.session, self.query, [self.key], rids))[: self.limit] if adapted else rids

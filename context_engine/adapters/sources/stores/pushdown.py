@@ -6,7 +6,8 @@ Python once on each distinct value of its field; the store is then asked for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import canonical
@@ -16,13 +17,14 @@ from context_engine.core.models import (
     Classification,
     Condition,
     Filter,
+    FilterOp,
     Not,
     Or,
     SourceSpec,
     SourceType,
     TrustClass,
 )
-from context_engine.core.policy.filters import matches, own_fields
+from context_engine.core.policy.filters import VERSION_FIELDS, matches, own_fields
 from context_engine.core.policy.trust import effective_authority
 
 CLAIMS: Final = ""
@@ -73,6 +75,27 @@ _MOST_RESOLVED: Final = 64
 T = TypeVar("T")
 FieldValues = tuple[int | None, list[tuple[int, Any]]]
 """The number that says "has the field" (None if no row has it), and (number, value) of each distinct value."""
+ValuesOf = Callable[[str, Sequence[str]], FieldValues]
+"""From a field and some texts to the field's values. Of values in ASCII, those whose JSON holds none of the texts in
+either case may be left out; without texts none may."""
+_EQUALITIES: Final = frozenset((FilterOp.EQ, FilterOp.NE, FilterOp.IN, FilterOp.NOT_IN))
+_AS_IN_JSON: Final = re.compile(r"[a-z][ !#-\[\]-~]*")
+"""A text in ASCII that is no number and no date, and that JSON writes as it is."""
+_MOST_TEXTS: Final = 32
+
+
+def texts_of(condition: Condition) -> list[str]:
+    """Return texts, in lower case, one of which stands in the JSON of each value in ASCII that equals the condition's.
+
+    None are returned where that cannot be said.
+    """
+    if condition.op not in _EQUALITIES or condition.field in VERSION_FIELDS:
+        return []
+    value = condition.value
+    wanted = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+    texts = [each.casefold() for each in wanted if isinstance(each, str)]
+    known = len(texts) == len(wanted) <= _MOST_TEXTS and all(map(_AS_IN_JSON.fullmatch, texts))
+    return texts if known else []
 
 
 class RowSets(Protocol[T]):
@@ -110,7 +133,7 @@ class Pushdown(Generic[T]):
 
     Args:
         sets: builds the queries.
-        values_of: returns the values of a field.
+        values_of: returns the values of a field, at least those that may equal some texts.
         resolved: caches the query of each condition on values; valid for one snapshot.
         constants: fields that are the same for every chunk of the source.
         standing: resolves ENGINE_FIELDS; without it the filter must be `relaxed` first.
@@ -122,7 +145,7 @@ class Pushdown(Generic[T]):
     def __init__(
         self,
         sets: RowSets[T],
-        values_of: Callable[[str], FieldValues],
+        values_of: ValuesOf,
         resolved: MutableMapping[str, T],
         constants: Mapping[str, Any],
         standing: Standing | None = None,
@@ -167,7 +190,8 @@ class Pushdown(Generic[T]):
 
     def _by_value(self, condition: Condition) -> T:
         """Query the values that match; if a missing field matches too, exclude the values that fail instead."""
-        has, values = self._values_of(condition.field)
+        texts = texts_of(condition)
+        has, values = self._values_of(condition.field, texts)
         holding: list[int] = []
         failing: list[int] = []
         for number, value in values:
@@ -175,11 +199,11 @@ class Pushdown(Generic[T]):
         if not matches(condition, {}):
             if has is None or not holding:
                 return self._sets.nothing
-            return self._sets.having(holding if failing else (has,))
+            return self._sets.having(holding if failing or texts else (has,))
         return self._sets.without(self._sets.having(failing)) if failing else self._sets.everything
 
     def _by_standing(self, condition: Condition, standing: Standing) -> T:
-        _, values = self._values_of(CLAIMS)
+        _, values = self._values_of(CLAIMS, ())
         return self._sets.having(
             number for number, value in values if matches(condition, standing(claims_chunk(value)))
         )

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import (
     ENGINE_FIELDS,
-    FieldValues,
     Pushdown,
     RowSets,
     Standing,
+    ValuesOf,
     relaxed,
 )
 from context_engine.core.models import AccessScope, Chunk, Filter
@@ -46,7 +46,7 @@ class Scope:
 
 
 def pushed(
-    scope: Scope, sets: RowSets[T], values_of: Callable[[str], FieldValues], resolved: MutableMapping[str, T]
+    scope: Scope, sets: RowSets[T], values_of: ValuesOf, resolved: MutableMapping[str, T]
 ) -> tuple[T, Callable[[Chunk], bool] | None]:
     """Return the query for the rows that match a scope's filter, and a test for the chunks found.
 

@@ -38,10 +38,9 @@ class TermCounts:
     def add(self, key: int, body: Sequence[str], head: Iterable[str], sign: int, written: Iterable[str] = ()) -> None:
         """Count a text, and its words as they are written; with sign -1, discount it."""
         counts = self._of.setdefault(key, ClassCounts())
-        for term in frozenset((*body, *written)):
-            counts.texts[term] += sign
-        for term in head:
-            counts.heads[term] += sign
+        add = Counter.update if sign > 0 else Counter.subtract
+        add(counts.texts, frozenset((*body, *written)))
+        add(counts.heads, head)
         counts.number += sign
         counts.words += sign * len(body)
 

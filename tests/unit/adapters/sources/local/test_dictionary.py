@@ -68,6 +68,16 @@ def test_the_values_of_a_field_are_found_by_its_name(connection: sqlite3.Connect
     assert (has, "owner") in list(fields_held(connection))
 
 
+def test_of_many_values_only_those_are_read_that_may_equal_a_text(connection: sqlite3.Connection) -> None:
+    owners = ("Custody", "TREASURY", "Tr\u00e9sor", "Treasury Europe")
+    Dictionary(connection).numbers(Chunk(content="x", metadata={"owner": list(owners)}))
+    for owner in owners:
+        Dictionary(connection).numbers(Chunk(content="x", metadata={"owner": owner}))
+    _, values = values_of(connection, "owner", ["treasury"])
+    named = [value for _, value in values if isinstance(value, str)]
+    assert sorted(named) == ["TREASURY", "Treasury", "Treasury Europe", "Tr\u00e9sor"]
+
+
 def test_a_filter_leaves_the_scores_of_what_it_admits(base: LocalBase, fill: Fill) -> None:
     fill(
         {

@@ -37,6 +37,7 @@ CHUNKS = [
             **({"day": f"2025-01-{n + 1:02d}"} if n < 28 else {"day": "unknown"}),
             **({"live": bool(n % 2)} if n % 6 else {"live": None}),
             "mixed": n if n % 2 else str(n),
+            "kind": ["Kind_a", "\u212aind_a", 'kind "B"', "kindXa", "KIND", True][n % 6],
         },
     )
     for n in range(40)
@@ -106,9 +107,11 @@ def test_a_filter_finds_what_testing_every_row_finds(filled: LocalBase, written:
     assert found(filled, written) == rows
 
 
-NAMES = ["year", "tags", "day", "live", "mixed", "position", "version", "title", "chunk_id", "absent"]
+NAMES = ["year", "kind", "tags", "day", "live", "mixed", "position", "version", "title", "chunk_id", "absent"]
 VALUES = st.one_of(
-    st.integers(1950, 1990), st.sampled_from(["a", "c", "2025-01-12", "3.2", "c7", "", "7", 7, True, date(2025, 1, 9)])
+    st.integers(1950, 1990),
+    st.sampled_from(["a", "c", "2025-01-12", "3.2", "c7", "", "7", 7, True, date(2025, 1, 9)]),
+    st.sampled_from(["LIMITS", "limits", "true", "\u212aind_a", "kind_A", "kindxa", 'kind "b"', "%", "unknown"]),
 )
 SINGLE = [op for op in FilterOp if op not in (FilterOp.IN, FilterOp.NOT_IN)]
 CONDITIONS: st.SearchStrategy[Filter] = st.one_of(
