@@ -13,6 +13,8 @@ from context_engine.core.text import has_words
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(?=\S)")
 _QUOTED: Final = r"([ \t]*)(?:>[ \t]*)?"
 _ITEM: Final = re.compile(_QUOTED + r"(?:[-*+•·‣]|(\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)]))[ \t]+(?=\S)")
+_LINK_TARGET: Final = re.compile(r" {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+[ \t]*(?:[\"'(].*)?$")
+"""A line that says only where the links of a text lead: "[guide]: https://example.org"."""
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _CALLOUT: Final = re.compile(r"([ \t]*)!!![ \t]*\w*[ \t]*\"?(.*?)\"?[ \t]*$", re.MULTILINE)
 _FIELD: Final = re.compile(r"[^\W\d_][\w ()/&’'-]{0,50}:[ \t]+\S")
@@ -158,11 +160,11 @@ def _blocks(text: str) -> list[TextBlock]:
 
 
 def _opened(line: str, start: int, end: int) -> TextBlock | _Open | None:
-    """Return what a line begins: a whole block, or one that goes on; None for a blank line.
+    """Return what a line begins: a whole block, or one that goes on; None for a blank line or the target of links.
 
     A line of prose goes on with the block above it.
     """
-    if not line.strip():
+    if not line.strip() or _LINK_TARGET.match(line.rstrip()):
         return None
     if heading := _HEADING.match(line):
         return TextBlock("heading", len(heading[1]), ((start + heading.end(), start + len(line.rstrip())),))

@@ -14,8 +14,9 @@ from functools import lru_cache
 from math import log
 from typing import Final, NamedTuple
 
+from context_engine.answer.altering import altered
 from context_engine.answer.clauses import Clause, StatedClause, stated
-from context_engine.answer.comparing import ClauseComparison, Weight, altered, compared, covered, exact
+from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span

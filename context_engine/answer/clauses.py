@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -31,6 +31,7 @@ class Clause(NamedTuple):
         before: keys of the lead-in and of the sentence that the clause refers back to.
         whole: keys of the whole statement that the clause is of.
         cells: of a row of a table or record, its name first; empty for prose.
+        referents: keys of what a pronoun at its beginning may stand for, the subject of the sentence before.
     """
 
     tokens: tuple[MeaningToken, ...]
@@ -40,6 +41,7 @@ class Clause(NamedTuple):
     before: frozenset[str]
     whole: frozenset[str]
     cells: tuple[ClauseCell, ...] = ()
+    referents: frozenset[str] = frozenset()
 
     @property
     def own(self) -> tuple[MeaningToken, ...]:
@@ -64,7 +66,7 @@ class StatedClause(NamedTuple):
 
     Attributes:
         keys: of its content and what stands around it.
-        context, before: see `Clause`.
+        context, before, referents: see `Clause`.
         lead: the tokens of its lead-in.
         parts: its segments; the parts stand between semicolons.
         cells: of a row; the first names it.
@@ -77,6 +79,7 @@ class StatedClause(NamedTuple):
     lead: tuple[MeaningToken, ...]
     parts: tuple[tuple[_Segment, ...], ...]
     cells: tuple[ClauseCell, ...]
+    referents: frozenset[str] = frozenset()
 
     @property
     def tokens(self) -> tuple[MeaningToken, ...]:
@@ -121,7 +124,7 @@ class StatedClause(NamedTuple):
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
         tokens = (*self.lead, *(token for segment in chosen for token in segment.tokens))
         bound = tuple(segment.tokens for segment in chosen if segment.binds)
-        return Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys)
+        return Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys, referents=self.referents)
 
 
 @lru_cache(maxsize=512)
@@ -146,9 +149,24 @@ def _read(statement: Statement) -> StatedClause:
     around = [token for text in beside for token in read(text)]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
+    keys = content_keys(tokens) | context | before
+    last = next((read(text) for text in shown[-1:] if text.endswith((".", "!", "?"))), ())
     return StatedClause(
-        statement, content_keys(tokens) | context | before, context, before, lead, _parts(tokens), cells
+        statement, keys, context, before, lead, _parts(tokens), cells, content_keys(_first_phrase(last))
     )
+
+
+def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
+    """Yield the first words of a sentence that name something, up to a verb or preposition; "for new desks," apart."""
+    commas = (place for place, token in enumerate(sentence) if token.key == ",")
+    leads_in = sentence and sentence[0].kind in (*_BINDING, MeaningKind.LINK, MeaningKind.BOUND)
+    start = next(commas, 0) if leads_in else 0
+    begun = False
+    for token in sentence[start:]:
+        if begun and token.kind not in CONTENT:
+            return
+        begun = token.kind in CONTENT
+        yield token
 
 
 def _record(evidence: Evidence, fields: Sequence[Statement]) -> StatedClause:
@@ -237,9 +255,12 @@ def _acts(segment: _Segment) -> bool:
 
 
 def _behind(earlier: Sequence[_Segment]) -> Iterator[_Segment]:
-    """Yield the conditions between a subject and its predicates: "a login, if it is old, is closed and reported"."""
+    """Yield the conditions between a subject and its predicates: "a login, if it is old, is closed and reported".
+
+    A first part without a modal is the subject as a whole: "it is right, if they agree, for them to act".
+    """
     first, *others = earlier
-    if not _acts(first):
+    if all(token.kind is not MeaningKind.MODAL for token in first.tokens):
         yield from takewhile(lambda segment: segment.binds, others)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
-from itertools import combinations, pairwise, takewhile
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
 from context_engine.answer.order import roles
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import introduced, is_passive, other_subject, segments
+from context_engine.answer.subjects import introduced, other_subject, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
 
@@ -26,12 +25,6 @@ _NEVER_OF_A_ROW: Final = ("by", "into")
 """What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
 _OF_CELLS: Final = (*CONTENT, MeaningKind.NEGATION)
 _EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
-
-LEAST_REPEATED: Final = 0.8
-"""Least share of a sentence's tokens that stand in the statement in one order."""
-_LEAST_TOKENS: Final = 6
-_MOST_LEFT_OUT: Final = 3
-"""More tokens in a row are a part of the statement that the sentence does not speak of."""
 
 
 class ClauseComparison(NamedTuple):
@@ -282,119 +275,3 @@ def _alternatives(name: Sequence[MeaningToken]) -> Iterator[frozenset[str]]:
 
 def _listed(words: Iterable[str]) -> str:
     return ", ".join(f'"{word}"' for word in sorted(words))
-
-
-class _Alteration(NamedTuple):
-    """Tokens of the statement, and what the sentence has in their place.
-
-    Attributes:
-        is_part: whether a whole part of the statement is left out: its beginning, its end, many tokens, or the first of
-            two predicates ("is valid for a year and").
-    """
-
-    old: Sequence[MeaningToken]
-    new: Sequence[MeaningToken]
-    is_part: bool
-
-
-def altered(
-    claim: Sequence[MeaningToken], lead: Sequence[MeaningToken], own: Sequence[MeaningToken]
-) -> Iterator[SentenceFinding]:
-    """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
-
-    A value, name, modal, negation, condition, bound or side may only move: if it is added at one place, it must be
-    missing at another, and the reverse. Plain words may be replaced by other words, and names by pronouns.
-
-    Args:
-        claim: the sentence, as `reading.read` returns it.
-        lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
-    """
-    sentence = _content(claim)
-    whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
-    statement = _content(whole)
-    if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
-        return
-    predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
-    name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
-    changes = list(_changes(sentence, statement, predicates, name))
-    put_in = _strict(token for change in changes for token in change.new)
-    left_out = _strict(token for change in changes for token in change.old)
-    for change in changes:
-        if not any(token.key == "it" for token in (*change.old, *change.new)):
-            yield from _findings(change, put_in - left_out, left_out - put_in)
-    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
-        yield SentenceFinding("roles", "two names stand in each other's place")
-
-
-def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
-    """Return the tokens with content, and pronouns."""
-    without_content = (MeaningKind.LINK, MeaningKind.BREAK)
-    return [token for token in tokens if token.kind not in without_content or token.key == "it"]
-
-
-def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
-    old, new = ([(token.key, token.value) for token in tokens] for tokens in (statement, claim))
-    return SequenceMatcher(None, old, new, autojunk=False)
-
-
-def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> int:
-    """Return how many tokens of a sentence stand in a statement in one order."""
-    return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
-
-
-def _copulas(tokens: Iterable[MeaningToken]) -> int:
-    return sum(token.key == "be" for token in tokens)
-
-
-def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
-    """Return the ranges, in `_content(tokens)`, of what stands between a form of "be" and the next "and"."""
-    ranges: list[tuple[int, int]] = []
-    began: int | None = None
-    place = 0
-    for token in tokens:
-        if token.key == "be":
-            began = place
-        elif token.kind is MeaningKind.BREAK:
-            if token.key == "and" and began is not None:
-                ranges.append((began, place))
-            began = None
-        place += bool(_content([token]))
-    return ranges
-
-
-def _changes(
-    claim: Sequence[MeaningToken], statement: Sequence[MeaningToken], predicates: Sequence[tuple[int, int]], name: int
-) -> Iterator[_Alteration]:
-    """Yield what differs; `name` is the number of tokens of the name that the statement begins with."""
-    for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
-        if tag != "equal":
-            at_edge = (first == 0 and last >= name) or last == len(statement) or (first, last) in predicates
-            is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
-            yield _Alteration(statement[first:last], claim[start:end], is_part)
-
-
-def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
-    """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
-    for key in _strict(change.new) & added:
-        yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
-    for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
-        yield SentenceFinding("altered", f'the sentence leaves out "{key}"')
-    words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
-    if negated(words, others) or negated(others, words):
-        yield SentenceFinding("negation", "the passage says the contrary")
-
-
-def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
-    """Count the tokens that may not be said in another word."""
-    plain = (MeaningKind.WORD, MeaningKind.LINK)
-    return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
-
-
-def _is_swap(changes: Sequence[_Alteration]) -> bool:
-    """Return whether two changes put in what the other leaves out, and a name is among it."""
-    return any(
-        content_keys(first.old) & content_keys(second.new)
-        and content_keys(first.new) & content_keys(second.old)
-        and any(token.is_name for token in (*first.old, *first.new))
-        for first, second in combinations(changes, 2)
-    )

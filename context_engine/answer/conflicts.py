@@ -16,6 +16,7 @@ from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, co
 from context_engine.answer.sentences import StatementKind
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
+from context_engine.core.text import stems
 
 LEAST_ALIKE: Final = 0.7
 """Least share of the longer sentence's words that both must have to say the same thing."""
@@ -25,6 +26,8 @@ _LEAST_WORDS: Final = 3
 _COMPARED: Final = (MeaningKind.MODAL, MeaningKind.NEGATION, MeaningKind.BOUND, MeaningKind.DATE)
 _LAW: Final = "section article clause annex appendix chapter schedule paragraph rule regulation cfr usc"
 _PARTS_OF_LAWS: Final = frozenset(form for word in _LAW.split() for form in (word, f"{word}s"))
+
+_ACCEPTING: Final = frozenset(stems(["permit", "allow", "accept", "support"]))
 
 Yields = Literal["first", "second", "undecided"]
 
@@ -126,7 +129,7 @@ def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tu
     Args:
         first, second: as `reading.read` returns them.
     """
-    if not same_subject(first, second):
+    if not same_subject(first, second) or _is_accepted(first, second):
         return ()
     opposites = _opposites(_words(first), _words(second))
     return tuple(dict.fromkeys((*_values(first, second), *_kinds(first, second), *opposites)))
@@ -144,6 +147,19 @@ def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) 
     places, other_places = frozenset(_law_places(first)), frozenset(_law_places(second))
     renamed = renamed or (places - other_places and other_places - places)
     return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))
+
+
+def _is_accepted(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
+    """Return whether one sentence says how much is needed at least, and the other how much is to be accepted at least:
+    "must have at least 8 characters", "should permit at least 64 characters".
+    """
+    lower = (any(token.value and token.value.bound == "at least" for token in tokens) for tokens in (first, second))
+    return all(lower) and _permits(first) is not _permits(second)
+
+
+def _permits(tokens: Sequence[MeaningToken]) -> bool:
+    modals = {token.key for token in tokens if token.kind is MeaningKind.MODAL}
+    return any(token.key in _ACCEPTING for token in tokens) or ("may" in modals and len(modals) > 1)
 
 
 def _is_header(text: str) -> bool:
@@ -191,8 +207,15 @@ def _conflicts(pairs: Iterable[tuple[ComparedStatement, ComparedStatement]]) -> 
 
 
 def _other_sections(first: Evidence, second: Evidence) -> bool:
-    """Return whether two passages stand in one document under different headings, which speak of different things."""
-    is_one_document = first.source_id == second.source_id and first.headings[:1] == second.headings[:1]
+    """Return whether two passages stand in one document under different headings, which speak of different things.
+
+    Passages that came into force on different dates are of two versions.
+    """
+    is_one_document = (first.source_id, first.headings[:1], first.effective_from) == (
+        second.source_id,
+        second.headings[:1],
+        second.effective_from,
+    )
     return is_one_document and heading_words(first.headings) != heading_words(second.headings)
 
 

@@ -73,7 +73,8 @@ about policies: it refuses 35 of 40 that the texts do not answer, and 6 of 100 t
 
 LEAST_SUBJECT: Final = 0.75
 """Least share of the words that name the subject of a question, if its answer must have a certain form: any sentence
-with a duration is no answer to "how long is the notice period?"."""
+with a duration is no answer to "how long is the notice period?". Any other answer has more than `LEAST_NAMED`."""
+LEAST_NAMED: Final = 0.5
 
 SIMILAR: Final = 0.85
 """Further sentences are shown if they score at least this share of the best one."""
@@ -130,7 +131,9 @@ def _is_about(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:
     if not named:
         return f" {' '.join(asked.weights)} " in f" {' '.join(terms(candidate.statement.text()))} "
     named -= {asked.act} if asked.want.name == "role" else set()
-    return not asked.want.strict or len(named - match.missing) >= LEAST_SUBJECT * len(named)
+    if not asked.want.strict:
+        return len(named - match.missing) > LEAST_NAMED * len(named)
+    return len(named - match.missing) >= LEAST_SUBJECT * len(named)
 
 
 def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[AnswerCandidate]:

@@ -47,6 +47,19 @@ _ASKS_WHERE: Final = re.compile(
     r"\b(?:where|documents?|sections?|chapters?|polic(?:y|ies)|procedures?|standards?|described|documented)\b",
     re.IGNORECASE,
 )
+_RESTRICTS: Final = re.compile(
+    r"\b(?:with|having|(?:that|which) ha(?:s|ve)) (?:at least |less than |(?:no )?(?:fewer|more) than )?$"
+    r"|\b(?:if|when|where|unless)\b[^,;.]*$",
+    re.IGNORECASE,
+)
+"""What stands before a number that tells some things from others: "secrets with fewer than 20 bits"."""
+_EXCEPTED: Final = re.compile(
+    r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
+    r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",
+    re.IGNORECASE,
+)
+"""What a value is not said of: "codes sent other than by mail are valid for 10 minutes"."""
+_BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
 
@@ -69,12 +82,15 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
     if statement.kind is StatementKind.LIST and want.name == "role":
         return _of_members(question, statement)
     if want.name == "definition":
-        return _defines(question, text)
+        return max(_defines(question, text), _defines(question, statement.text((*statement.above, *statement.spans))))
     if not want.strict:
         whole = statement.text([*statement.above, *statement.spans])
         return 1.0 if any(has(kind, whole) for kind in want.holds) else _WITHOUT
     return max(
-        (_beside(question, kind, text) * (_SECOND_KIND if place else 1.0) for place, kind in enumerate(want.holds)),
+        (
+            _beside(question, kind, statement) * (_SECOND_KIND if place else 1.0)
+            for place, kind in enumerate(want.holds)
+        ),
         default=0.0,
     )
 
@@ -95,8 +111,14 @@ def _of_members(question: AskedQuestion, statement: Statement) -> float:
     return float(says and has(Expression.ROLE, statement.text()))
 
 
-def _beside(question: AskedQuestion, kind: Expression, text: str) -> float:
+def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> float:
+    text = statement.text()
     places = places_of(kind, text)
+    if kind is Expression.FREQUENCY and not places:  # "12 months" in the column "Review cycle"
+        text = "; ".join(
+            f"{statement.text((cell.column,))}: {statement.text((cell.span,))}" for cell in statement.cells
+        )
+        places = places_of(kind, text)
     if not places:
         return 0.0
     if question.counted:
@@ -108,9 +130,10 @@ def _beside(question: AskedQuestion, kind: Expression, text: str) -> float:
 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:
-    """Return whether a number counts something: "two signatures", "signatures: 2"."""
+    """Return how well a number counts something: "two signatures", "signatures: 2"; "files with 2 pages" do not."""
     before, after = _around(text, place, _BESIDE)
-    return closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
+    near = closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
+    return near * (_IN_PASSING if _RESTRICTS.search(text[: place[0]]) else 1.0)
 
 
 def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
@@ -133,7 +156,7 @@ def _acts(act: str, text: str, place: Span) -> float:
 
 def _defines(question: AskedQuestion, text: str) -> float:
     """Return whether a statement begins with what the question asks about and then says what it is."""
-    opening = _OPENING.sub("", text, count=1)
+    opening = _BRACKETED.sub("", _OPENING.sub("", text, count=1))
     meaning = places_of(Expression.MEANS, opening)
     head = terms(opening[: meaning[0][0]]) if meaning else []
     asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
@@ -202,14 +225,17 @@ _Zone = tuple[float, frozenset[str]]
 def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
     """Return the terms of a statement and of what is around it, with the strength of each; its own come first.
 
-    A row for "over 5 years" holds the 7 years of a question.
+    A row for "over 5 years" holds the 7 years of a question. A value for all "other than" mail is none for mail.
     """
     banded = (size for cell in statement.cells for size in inside(question.quantities, statement.text((cell.span,))))
     sizes = frozenset[str]().union(*(_terms_of(size.written) for size in banded))
     columns = [cell.column for cell in statement.cells if cell.column[0] < cell.column[1]]
     headings = statement.headings
+    own = _terms(statement, statement.spans)
+    if question.want.strict and question.want.name != "role" and not _EXCEPTED.search(question.text):
+        own = _terms_of(_EXCEPTED.sub(" ", statement.text())) if _EXCEPTED.search(statement.text()) else own
     return (
-        (ITEMS if statement.kind is StatementKind.LIST else 1.0, _terms(statement, statement.spans) | sizes),
+        (ITEMS if statement.kind is StatementKind.LIST else 1.0, own | sizes),
         (ABOVE, _terms(statement, (*statement.above, *columns))),
         (SECTION, frozenset().union(*map(_terms_of, headings[1:]))),
         (TITLE, frozenset().union(*map(_terms_of, headings[:1]))),

@@ -194,7 +194,7 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
 
 
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another such one."""
+    """Yield a finding if a value, date, reference, currency or modal stands in the part that belongs to another one."""
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
     for place, token in enumerate(claim):
         measure = _measure(token)
@@ -203,7 +203,8 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
         shared = [(len(near & keys), (other.key, other.value) == (token.key, token.value)) for other, keys in rivals]
         its = max((count for count, is_same in shared if is_same), default=0)
         if any(count > its for count, is_same in shared if not is_same):
-            yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
+            code = "modal" if token.kind is MeaningKind.MODAL else "value"
+            yield SentenceFinding(code, f'"{token.written}" is said of something else than in the passage')
 
 
 def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -266,7 +267,9 @@ def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:
 
 
 def _measure(token: MeaningToken) -> tuple[str, ...]:
-    """Return in what a token is one of several: the unit and currency of a value, a date, a reference, a currency."""
+    """Return in what a token is one of several: a value's unit and currency, a date, reference, currency or modal."""
+    if token.kind is MeaningKind.MODAL:
+        return (token.kind.value,)
     if token.value:
         return token.value.unit.split(" ")[-1], token.value.currency
     is_currency = token.kind is MeaningKind.SIDE and token.key.isupper()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, pairwise, takewhile
 from typing import Final
@@ -11,6 +12,7 @@ from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, Me
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
+_STAND_FOR: Final = ("it", "they", "he", "she")
 _PLURAL: Final = ("they", "these", "those")
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
@@ -18,6 +20,7 @@ _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
     subject, predicate = _divided(claim)
+    yield from _other_referent(claim, clause)
     known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
@@ -39,16 +42,26 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     acted_on = _other_party(also_done)
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
-        named = clause.before | clause.context
+        named = (clause.referents or clause.before) | clause.context
         is_turned = _is_passive(predicate)
         acted_on = acted_on if is_turned else frozenset()
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest)
+    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, also_done)
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
+
+
+def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for."""
+    if not clause.referents or not clause.own or clause.own[0].written not in _STAND_FOR:
+        return
+    own = content_keys(clause.own)
+    named = content_keys([*takewhile(lambda token: token.key not in own, claim)])
+    if named and not named & (clause.referents | clause.context):
+        yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 
 def _is_less(
@@ -76,7 +89,8 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
     forms = {(token.key, token.written) for token in whole}
-    is_inflected = any((token.key, token.written) not in forms for token in subject if token.kind is MeaningKind.WORD)
+    told = [token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE)]
+    is_inflected = any((token.key, token.written) not in forms for token in told)
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
@@ -103,12 +117,21 @@ def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
 
 
-def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash"."""
-    said = content_keys(claim)
+def _is_restricted(
+    claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], predicate: Sequence[MeaningToken]
+) -> bool:
+    """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash".
+
+    A word that the predicate says too counts for the subject only if the sentence says it as often.
+    """
+    said = _counted(claim) - _counted(predicate)
     subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
-    kept = [place for place, token in enumerate(subject) if token.kind in CONTENT and token.key in said]
+    kept = [place for place, token in enumerate(subject) if said[token.key] > 0]
     return bool(kept) and len(content_keys(subject[kept[-1] + 1 :])) >= _LEAST_RESTRICTION
+
+
+def _counted(tokens: Iterable[MeaningToken]) -> Counter[str]:
+    return Counter(token.key for token in tokens if token.kind in CONTENT)
 
 
 def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:

@@ -65,7 +65,9 @@ class Expression(Enum):
     """A kind of expression, with the pattern that finds it."""
 
     DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
-    FREQUENCY = _form(rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}")
+    FREQUENCY = _form(
+        rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
+    )
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
     DATE = _form(
@@ -149,6 +151,7 @@ _AUXILIARY: Final = (
     r"(?:may|must|can|could|should|shall|will|would|do|does|did|is|are|was|were|has|have|am|need|cannot|can't|isn't"
     r"|aren't|don't)"
 )
+_YES_OR_NO: Final = rf"^\W*(?:so )?{_AUXILIARY}\b(?: (?:it|i|we|you|one|there))?\b"
 _ANYONE: Final = r"(?:i|we|you|one|someone|somebody|people|employees|staff|users?)"
 
 
@@ -182,7 +185,7 @@ _KINDS: Final = (
         _E.NUMBER),
     _want("duration", "a duration",
         r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
-        rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) {_TIME}\b"
+        rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
     _want("duration", "a duration",
         rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
@@ -190,6 +193,8 @@ _KINDS: Final = (
         r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)", _E.NUMBER),
     _want("amount", "an amount",
         rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
+    _want("rule", "a rule", _YES_OR_NO + r"(?=.*\bwho(?:m|se)?\b)(?!.*\b(?:know|tell|say|ask|see|check)\b.* who)",
+        _E.RULE, strict=False),
     _want("role", "a role or a body",
         rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b", _E.ROLE, _E.PARTY),
     _want("date", "a date", r"\b(?:on |from |since )?(?:what|which) (?:date|day|year|month)\b", _E.DATE),
@@ -202,7 +207,7 @@ _KINDS: Final = (
     _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
         rf"|\bwhat (?:should|must|do|does|shall|can) (?=.{{1,40}}? do\b)"
         r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?", _E.STEP, strict=False),
-    _want("rule", "a rule", rf"^\W*(?:so )?{_AUXILIARY}\b(?: (?:it|i|we|you|one|there))?\b", _E.RULE, strict=False),
+    _want("rule", "a rule", _YES_OR_NO, _E.RULE, strict=False),
     _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
     _want("list", "a list", r"\b(?:which|what)\b.*\b(?:include|contain|consist of|comprise)\b", strict=False),
     _want("definition", "a definition",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from context_engine.answer.altering import altered
 from context_engine.answer.check import check
-from context_engine.answer.comparing import altered
 from context_engine.answer.reading import read
 from context_engine.answer.values import Evidence, SentenceFinding, Verdict
 

@@ -380,3 +380,44 @@ def test_a_name_keeps_its_preposition() -> None:
     false = "Dates of payment Rules under these Where a fee is due to the Board, the desk will not be closed."
     assert checked(text, text).verdict is Verdict.SUPPORTED
     assert codes(checked(false, text)) == {"roles"}
+
+
+def test_a_restriction_is_left_out_though_the_predicate_has_its_words() -> None:
+    text = "A branch that is to send files of customers must keep the files of customers for a year."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked("A branch must keep the files of customers for a year.", text)) == {"subject"}
+
+
+def test_what_is_said_of_a_thing_with_an_approval_is_not_said_of_approvals() -> None:
+    text = "A product with branch approval must be sold in a branch."
+    assert codes(checked("Approvals must be sold in a branch.", text)) == {"subject"}
+
+
+def test_a_modal_stays_with_its_part_though_both_have_one_verb() -> None:
+    text = "While daily checks may be performed by dealers, checks of models should be performed by another desk."
+    swapped = "While daily checks should be performed by dealers, checks of models may be performed by another desk."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert codes(checked(swapped, text)) == {"modal"}
+
+
+def test_a_condition_within_a_sentence_without_a_modal_is_not_left_out() -> None:
+    text = "Thus it is acceptable, if the seal of the branch is whole, for them to be used as proof of a delivery."
+    short = "Thus it is acceptable for them to be used as proof of a delivery."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert checked(short, text).verdict is not Verdict.SUPPORTED
+
+
+def test_it_stands_for_the_subject_of_the_sentence_before() -> None:
+    text = "The guide describes the files of a branch. It lists the keepers of files. It must be read by each keeper."
+    for true in ("The guide lists the keepers of files.", "It lists the keepers of files."):
+        assert checked(true, text).verdict is Verdict.SUPPORTED
+    assert checked("The branch lists the keepers of files.", text).verdict is not Verdict.SUPPORTED
+    rule = "Visitors sign the register of the branch. They must wear a badge at all times."
+    assert checked("Visitors must wear a badge at all times.", rule).verdict is Verdict.SUPPORTED
+    assert codes(checked("The branch must wear a badge at all times.", rule)) == {"subject"}
+
+
+def test_a_word_that_tells_some_things_from_others_is_not_left_out() -> None:
+    text = "The desk must promptly send a list of new customers of the branch to the Board."
+    assert checked(text.replace("promptly ", ""), text).verdict is Verdict.SUPPORTED
+    assert codes(checked(text.replace("new ", ""), text)) == {"altered"}

@@ -139,3 +139,20 @@ def test_sections_of_one_document_under_other_headings_do_not_contradict_each_ot
     assert contradictions([rates, five._replace(headings=("Excess rules", "4.3 FX desk"))]) == ()
     assert len(contradictions([rates, five._replace(headings=("Excess rules", "7.1 Rates desk"))])) == 1
     assert len(contradictions([rates, five._replace(headings=("Other rules", "4.3 FX desk"))])) == 1
+
+
+def test_two_versions_of_a_document_contradict_each_other_under_other_headings() -> None:
+    old, new = passage(1, RULE, 2, "2024-01-01"), passage(2, RULE.replace("3 days", "5 days"), 2, "2026-01-01")
+    headings = ("Excess rules", "4 Reports"), ("Excess rules", "5 Reports of excesses")
+    (conflict,) = contradictions([old._replace(headings=headings[0]), new._replace(headings=headings[1])])
+    assert conflict.yields == "first"
+
+
+def test_what_must_be_accepted_does_not_contradict_what_is_needed() -> None:
+    needed = "Codes of customers must be at least 8 characters long."
+    for accepted in (
+        "Branches should permit codes of customers of at least 64 characters.",
+        "Codes of customers must be permitted to be at least 64 characters long.",
+    ):
+        assert differs(read(needed), read(accepted)) == ()
+    assert differs(read(needed), read(needed.replace("8", "12"))) == (ConflictDifference("number", "8", "12"),)

@@ -276,3 +276,44 @@ def test_general_words_are_a_subject_only_side_by_side(passage) -> None:
 def test_a_sentence_that_only_says_where_to_look_answers_who_asks_where(passage, pointer, where) -> None:
     assert texts("What are fees and levies?", passage(pointer)) == []
     assert texts(where, passage(pointer)) == [pointer]
+
+
+def test_the_notice_of_a_question_is_its_subject(passage) -> None:
+    text = "The rules of a safe go on until the safe is empty. The notice for a safe is three weeks."
+    assert texts("How much notice does a safe need?", passage(text)) == ["The notice for a safe is three weeks."]
+
+
+def test_half_of_the_subject_is_not_enough_for_a_rule(passage) -> None:
+    text = "You may check the seal of a parcel and show it to the guard."
+    assert texts("May I check ledgers that show my own bonus?", passage(text)) == []
+    assert texts("May I check the seal of a parcel?", passage(text)) == [text]
+
+
+def test_where_links_lead_is_no_sentence(passage) -> None:
+    text = "Seals are counted before they are sent.\n\n[seals]: https://vault.example/after\n[vault]: /keys#when"
+    assert texts("When are seals counted?", passage(text)) == ["Seals are counted before they are sent."]
+
+
+def test_a_number_that_tells_some_from_others_is_not_what_is_counted(passage) -> None:
+    some = "Parcels with fewer than 9 seals must be weighed by the guard of the night."
+    rule = "On its way to the vault of another branch a parcel must have at least 4 seals."
+    assert texts("How many seals must a parcel have?", passage(f"{some} {rule}"))[0] == rule
+
+
+def test_a_value_for_all_other_things_is_not_that_of_the_exception(passage) -> None:
+    other = "Codes sent by means other than mail are valid for 10 minutes."
+    own = "Codes that the branch has sent to a customer by mail are valid for a period of 7 days."
+    assert texts("How long are codes sent by mail valid?", passage(f"{other} {own}"))[0] == own
+
+
+@pytest.mark.parametrize("column", ["Review cycle", "Frequency of review"])
+def test_a_column_says_that_a_duration_is_how_often(passage, column) -> None:
+    text = f"| Register | {column} |\n|---|---|\n| Key register | 12 months |\n| Seal register | 6 months |"
+    assert texts("How often is the seal register reviewed?", passage(text)) == [
+        f"Register: Seal register; {column}: 6 months"
+    ]
+
+
+def test_the_sentence_after_a_label_defines_it(passage) -> None:
+    text = "**Seals (Wax or Lead).** These are stamped plates on a parcel.\n\nUse the word seal in a letter."
+    assert texts("What is a seal?", passage(text))[0] == "Seals (Wax or Lead). These are stamped plates on a parcel."
