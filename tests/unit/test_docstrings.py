@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_a_text_in_a_module_follows_the_constant_that_it_is_about():
     apart = []
     for file in sorted(ROOT.rglob("*.py")):
         statements = ast.parse(file.read_text("utf-8")).body
-        for before, text in zip(statements, statements[1:], strict=False):
+        for before, text in pairwise(statements):
             if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
                 constant = isinstance(before, ast.Assign | ast.AnnAssign)
                 if not constant or text.lineno != (before.end_lineno or 0) + 1:
