@@ -44,10 +44,13 @@ def _cells(notebook: Any) -> list[Mapping[str, Any]] | None:
     if not isinstance(notebook, dict):
         return None
     sheets = notebook.get("worksheets", [notebook])
-    lists = [sheet.get("cells") for sheet in sheets if isinstance(sheet, dict)] if isinstance(sheets, list) else []
-    if not lists or not all(isinstance(cells, list) for cells in lists):
-        return None
-    return [cell for cells in lists for cell in cells if isinstance(cell, dict)]
+    out: list[Mapping[str, Any]] = []
+    for sheet in sheets if isinstance(sheets, list) else ():
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        if not isinstance(cells, list):
+            return None
+        out += [cell for cell in cells if isinstance(cell, dict)]
+    return out if sheets else None
 
 
 def _language(notebook: Mapping[str, Any]) -> str:
