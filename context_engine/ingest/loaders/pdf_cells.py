@@ -248,11 +248,20 @@ def _divided(
     for number, lines in row_cells.items():
         numbers = [number, *range(len(cells), len(cells) + more)]
         cells += [cells[number]._replace(row=row + below) for below in range(1, more + 1)]
+        if cells[number].column == 0 and _is_label(lines, levels):
+            out |= {part: [line for _, line in lines] for part in numbers}
+            continue
         for height, line in lines:
             out.setdefault(numbers[_level(levels, height)], []).append(line)
     between = [(above + below) / 2 for above, below in pairwise(levels)]
     heights = (*grid.heights[: row + 1], *between, *grid.heights[row + 1 :])
     return Grid(tuple(cells), grid.edges, heights), out
+
+
+def _is_label(lines: Sequence[tuple[float, str]], levels: Sequence[float]) -> bool:
+    """Whether the lines of a first cell are words above at least as much space: the name of all its rows."""
+    at_top = [_level(levels, height) for height, _ in lines] == list(range(len(lines)))
+    return at_top and 2 * len(lines) <= len(levels) and not any(any(map(str.isdigit, line)) for _, line in lines)
 
 
 class _Finder:

@@ -337,3 +337,14 @@ def test_a_row_with_a_long_text_beside_few_numbers_stays_one_row(loaded):
     )
     text = loaded(lambda pdf: listing(pdf, *rows)).text
     assert "Start of the day with a long text over several lines of the cell in one row |" in text
+
+
+def test_the_name_at_the_top_of_a_first_cell_belongs_to_each_of_its_lines(loaded):
+    rows = (
+        ("Harbour", "31", "4.5", "Rates"),
+        ("", "32", "5.5", "FX"),
+        ("", "33", "6.5", ""),
+        ("", "34", "7.5", "Bonds"),
+    )
+    text = loaded(lambda pdf: listing(pdf, *rows)).text
+    assert "| Harbour | 31 | 4.5 | Rates |\n| Harbour | 32 | 5.5 | FX |\n| Harbour | 33 | 6.5 |  |" in text
