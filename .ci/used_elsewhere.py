@@ -145,6 +145,10 @@ open_notes
 open_file
 open_webhook
 load_csv
+load_eml
+load_epub
+load_ipynb
+load_msg
 load_odt
 load_office
 load_pdf

@@ -137,10 +137,10 @@ def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool,
 
     That is the embedded one, or with --to a dataset of Dify, PostgreSQL, OpenSearch or Neo4j.
 
-    Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), JSON, JSONL and CSV are read, and with the
-    extra 'documents' DOCX, PPTX, ODT, XLSX, PDF, HTML, EPUB and Outlook's MSG. DOC, XLS, PPT, ODS and ODP files are
-    read if LibreOffice is installed. Each document is cut along its structure, unless a type is declared;
-    'context-engine chunk FILE' shows how.
+    Markdown, plain text, templates of both (ERB, TMPL), RTF, messages (EML), notebooks (IPYNB), JSON, JSONL and CSV are
+    read, and with the extra 'documents' DOCX, PPTX, ODT, XLSX, PDF, HTML, EPUB and Outlook's MSG. DOC, XLS, PPT, ODS
+    and ODP files are read if LibreOffice is installed. Each document is cut along its structure, unless a type is
+    declared; 'context-engine chunk FILE' shows how.
 
     Unchanged documents are skipped, so you can simply run an interrupted command again. A file whose size and
     modification time are those of the last run is not even read; --force reads it. Exit code 3: some files or folders

@@ -202,7 +202,8 @@ _LIBRARIES: Final = ("lxml", "pdfplumber", "pypdfium2", "selectolax")
 """Formats of the extra `documents`, which a plugin package may omit."""
 
 _WITHOUT: Final = (
-    *(".csv", ".eml", ".erb", ".json", ".jsonl", ".markdown", ".md", ".ndjson", ".rtf", ".tmpl", ".tsv", ".txt"),
+    *(".csv", ".eml", ".erb", ".ipynb", ".json", ".jsonl", ".markdown", ".md", ".ndjson", ".rtf", ".tmpl", ".tsv"),
+    ".txt",
 )
 """Formats read without that extra."""
 

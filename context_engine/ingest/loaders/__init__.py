@@ -83,6 +83,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".erb": _module("html_file", "load_template"),
     ".htm": _module("html_file", "load_html"),
     ".html": _module("html_file", "load_html"),
+    ".ipynb": _module("ipynb_file", "load_ipynb"),
     ".json": load_json,
     ".jsonl": load_jsonl,
     ".markdown": load_text,

@@ -2,7 +2,8 @@
 
 A cell over several rows is repeated in each of them; a cell over several columns is in the first. A head of two or
 three lines, the lower ones below cells over several columns, becomes one line. Several rows enclosed by one pair of
-rulings are split.
+rulings are split: by their number of lines if the cells have equally many, by the height of the lines if at least two
+columns of numbers fill each height.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _TITLE_SHARE: Final = 0.5  # of the columns that a title spans
 _PACKED: Final = 0.66  # share of a row's cells with the same number of lines
 _LEAST_PACKED: Final = 3  # cells, and lines in each
 _NUMBERS: Final = 0.5  # share of those lines with a digit
+_LEAST_LEVELS: Final = 4  # heights of lines in a row that holds several
+_SAME_LEVEL: Final = 3.0  # points by which lines of one height differ at most
 _Text = tuple[str, ...]
 """The lines of a cell."""
 _WORD: Final = re.compile(r"\S+")
@@ -161,6 +164,10 @@ def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
     return list(zip_longest(*columns, fillvalue=()))
 
 
+_Placed = defaultdict[int, list[tuple[float, str]]]
+"""The lines of each cell, with the height of their middle in points."""
+
+
 class _WordRun(NamedTuple):
     """Words of a line in one cell, or in none: `bare[start:end]`."""
 
@@ -178,13 +185,14 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
     """
     finder = _Finder(grids)
     cut = [list(_runs(reader, text, finder, turn)) if finder.may_hold(text.line, turn) else [] for text in texts]
-    cells: list[defaultdict[int, list[str]]] = [defaultdict(list) for _ in grids]
+    cells: list[_Placed] = [defaultdict(list) for _ in grids]
     for text, runs in zip(texts, cut):
         for run in runs:
             if run.place:
                 grid, cell = run.place
-                cells[grid][cell].append(clean(text.bare[run.start : run.end]))
-    tables_of_grids = [table_of(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
+                height = (text.line.top + text.line.bottom) / 2
+                cells[grid][cell].append((height, clean(text.bare[run.start : run.end])))
+    tables_of_grids = [_table(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
     tables = {number: table for number, table in enumerate(tables_of_grids) if table}
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
     lines = {number: tuple(line for number_of_line, line in parts if number_of_line == number) for number in tables}
@@ -195,6 +203,65 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
         elif number in tables:
             out.append(_line_of(tables.pop(number)._replace(lines=lines[number]), grids[number], turn))
     return out
+
+
+def _table(grid: Grid, placed: _Placed) -> PdfTable | None:
+    """Return the table of a grid, with each line as a row where a row of the grid holds several."""
+    divided, texts = grid, {number: [line for _, line in lines] for number, lines in placed.items()}
+    for row in reversed(range(len(grid.heights) - 1)):
+        inner = [number for number, cell in enumerate(grid.cells) if cell.row == row and cell.rows == 1]
+        reaching = any(cell.row <= row < cell.row + cell.rows and cell.rows > 1 for cell in grid.cells)
+        levels = () if reaching else _levels([placed.get(number, ()) for number in inner])
+        if levels:
+            divided, texts = _divided(divided, texts, {number: placed.get(number, ()) for number in inner}, levels)
+    return (None if divided is grid else table_of(divided, texts)) or table_of(
+        grid, {number: [line for _, line in lines] for number, lines in placed.items()}
+    )
+
+
+def _levels(cells: Sequence[Sequence[tuple[float, str]]]) -> list[float]:
+    """Return the heights of the lines in the cells of a row, from the top, if the row holds several; else none.
+
+    It does if two cells have one line at every height where any cell has one, and most of their lines hold a digit.
+    """
+    heights = sorted((height for cell in cells for height, _ in cell), reverse=True)
+    levels = [height for at, height in enumerate(heights) if at == 0 or heights[at - 1] - height > _SAME_LEVEL]
+    full = [cell for cell in cells if [_level(levels, height) for height, _ in cell] == list(range(len(levels)))]
+    numbered = [cell for cell in full if sum(any(map(str.isdigit, line)) for _, line in cell) >= _NUMBERS * len(cell)]
+    return levels if len(levels) >= _LEAST_LEVELS and len(numbered) >= _LEAST else []
+
+
+def _level(levels: Sequence[float], height: float) -> int:
+    return min(range(len(levels)), key=lambda number: abs(levels[number] - height))
+
+
+def _divided(
+    grid: Grid,
+    texts: Mapping[int, Sequence[str]],
+    row_cells: Mapping[int, Sequence[tuple[float, str]]],
+    levels: Sequence[float],
+) -> tuple[Grid, dict[int, list[str]]]:
+    """Return a grid with a row for each height in the place of the row of these cells, and the lines of its cells."""
+    row, more = grid.cells[next(iter(row_cells))].row, len(levels) - 1
+    cells = [cell if cell.row <= row else cell._replace(row=cell.row + more) for cell in grid.cells]
+    out = {number: [*lines] for number, lines in texts.items() if number not in row_cells}
+    for number, lines in row_cells.items():
+        numbers = [number, *range(len(cells), len(cells) + more)]
+        cells += [cells[number]._replace(row=row + below) for below in range(1, more + 1)]
+        if cells[number].column == 0 and _is_label(lines, levels):
+            out |= {part: [line for _, line in lines] for part in numbers}
+            continue
+        for height, line in lines:
+            out.setdefault(numbers[_level(levels, height)], []).append(line)
+    between = [(above + below) / 2 for above, below in pairwise(levels)]
+    heights = (*grid.heights[: row + 1], *between, *grid.heights[row + 1 :])
+    return Grid(tuple(cells), grid.edges, heights), out
+
+
+def _is_label(lines: Sequence[tuple[float, str]], levels: Sequence[float]) -> bool:
+    """Whether the lines of a first cell are words above at least as much space: the name of all its rows."""
+    at_top = [_level(levels, height) for height, _ in lines] == list(range(len(lines)))
+    return at_top and 2 * len(lines) <= len(levels) and not any(any(map(str.isdigit, line)) for _, line in lines)
 
 
 class _Finder:

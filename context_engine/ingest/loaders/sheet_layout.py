@@ -38,7 +38,6 @@ from context_engine.ingest.loaders.table import (
     row_record,
     table_bands,
     within,
-    without_ids,
 )
 from context_engine.ingest.loaders.table_groups import IsGroup, group_name, group_test
 
@@ -219,7 +218,7 @@ class _Layout:
         table = _Table(names, columns, numeric_columns(body), caption[:MOST_CAPTION], named, self._part)
         if ID_NAMES & set(names):
             if not self._place.ids:
-                table.names = without_ids(names)
+                table.names = _without_ids(names)
             self._place.ids = False  # the next table may repeat an entity
         table.is_group = group_test(body, columns)
         shown = [row for row in body if table.is_group is None or not table.is_group(row)]
@@ -333,10 +332,10 @@ class _Layout:
         elif place.repeats == _MOST_REPEATS + 1:
             problem = f"more rows from {place.at(row.number)} on repeat an id: each is identified by its {place.row}"
             place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
-        yield from self._record_or_text(self._row(row, table, without_ids(names)), [row])
+        yield from self._record_or_text(self._row(row, table, _without_ids(names)), [row])
 
     def _row(self, row: TableRow, table: _Table, names: Sequence[str]) -> LoadedDocument | Skipped:
-        telling = table.telling if names is table.names else without_ids(table.telling)
+        telling = table.telling if names is table.names else _without_ids(table.telling)
         form = {"part": table.part, "sheet": self._place.part, "caption": table.caption, "group": table.group}
         return row_record(row, names, self._place.path, telling=telling, **form)
 
@@ -366,3 +365,14 @@ class _Layout:
             names = ", ".join(column_name(table.names, index) for index in sorted(table.unused))
             self._texts.add(f"Columns without a value: {names}")
             table.unused.clear()
+
+
+def _without_ids(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the column names with those of id fields spelled so that they do not identify records.
+
+    >>> _without_ids(["entity_id", "id", "desk"])
+    ('entity id', 'ID', 'desk')
+    """
+    return tuple(
+        (name.replace("_", " ") if "_" in name else name.upper()) if name in ID_NAMES else name for name in names
+    )

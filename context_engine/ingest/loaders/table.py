@@ -76,10 +76,10 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     """Return the head of a table.
 
     The head is the first row that is nearly as full as the fullest row near it; the rows above are the caption. A row
-    with a number or a date is not a head, except for a name followed by periods in order (2024, 2025; Q1, Q2). A row
-    with two equal texts is a head only if the rows below show it. Without a head the columns are named by letters. With
-    two columns and names on the left, the table is instead one record of pairs. A head with horizontally merged
-    cells continues in the row below, up to four rows.
+    with a number or a date is not a head, except for a name followed by periods in order (2024, 2025; Q1, Q2), or if it
+    is the only one and names above values show the head. A row with two equal texts is a head only if the rows below
+    show it. Without a head the columns are named by letters. With two columns and names on the left, the table is
+    instead one record of pairs. A head with horizontally merged cells continues in the row below, up to four rows.
     """
     cells = [row.cells for row in rows]
     counts = [sum(not empty(cell) for cell in row) for row in cells]
@@ -95,7 +95,7 @@ def find_head(rows: Sequence[TableRow]) -> Head:
         return Head(names_of(_in_one_line(cells[top : last + 1])), top, last + 1)
     texts = _texts(rows[top])
     names = _all_names(row) and (len(set(texts)) == len(texts) or _is_above_others(rows[top:]))
-    if (names and not _is_pairs(cells[top:])) or _names_periods(rows[top:]):
+    if (names and not _is_pairs(cells[top:])) or _names_periods(rows[top:]) or _names_but_one(rows[top:]):
         return Head(names_of(row), top, top + 1)
     if _is_pairs(cells[top:], headless=not _all_names(row)):
         return Head((), top, top, pairs=True)
@@ -303,6 +303,18 @@ def _names_periods(rows: Sequence[TableRow]) -> bool:
     return periods in (ordered, ordered[::-1]) and any(map(_is_value, values)) and later * 2 < len(values)
 
 
+def _names_but_one(rows: Sequence[TableRow]) -> bool:
+    """Whether the first row has one value among different names, and two of them are words above values alone."""
+    columns = [
+        [row.cells[index] for row in rows if index < len(row.cells) and not empty(row.cells[index])]
+        for index in filled_columns(rows[0])
+    ]
+    first = [cells[0] for cells in columns]
+    if sum(not _is_name(cell) for cell in first) != 1 or len(set(map(str, first))) < len(first):
+        return False
+    return sum(len(cells) > 2 and is_wordy(cells[0]) and all(map(_is_value, cells[1:])) for cells in columns) > 1
+
+
 def _is_value(cell: Cell) -> bool:
     return not isinstance(cell, str) or _VALUE.fullmatch(cell) is not None
 
@@ -384,14 +396,3 @@ def numeric_columns(rows: Sequence[TableRow]) -> frozenset[int]:
 def is_wordy(cell: object) -> bool:
     """Whether a cell is a text without a digit."""
     return isinstance(cell, str) and not any(sign.isdigit() for sign in cell)
-
-
-def without_ids(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the column names with those of id fields spelled so that they do not identify records.
-
-    >>> without_ids(["entity_id", "id", "desk"])
-    ('entity id', 'ID', 'desk')
-    """
-    return tuple(
-        (name.replace("_", " ") if "_" in name else name.upper()) if name in ID_NAMES else name for name in names
-    )

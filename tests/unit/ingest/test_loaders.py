@@ -77,8 +77,8 @@ def test_an_unknown_kind_of_file_is_skipped_without_being_an_error(read):
     assert not skipped.error
     assert skipped.reason == f".zip cannot be read; supported: {', '.join(sorted(LOADERS))}"
     known = (
-        ".csv .doc .docx .eml .epub .erb .htm .html .json .jsonl .markdown .md .msg .ndjson .odp .ods .odt .pdf .ppt "
-        ".pptx .rtf .tmpl .tsv"
+        ".csv .doc .docx .eml .epub .erb .htm .html .ipynb .json .jsonl .markdown .md .msg .ndjson .odp .ods .odt .pdf "
+        ".ppt .pptx .rtf .tmpl .tsv"
     )
     assert LOADERS.keys() >= {*known.split(), ".txt", ".xls", ".xlsx"}
 

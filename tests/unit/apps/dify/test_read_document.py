@@ -165,6 +165,7 @@ def test_what_is_read_without_libraries_needs_none() -> None:
         ".jsonl": '{"id": "D-1", "limit": 5}\n',
         ".ndjson": '{"id": "D-1", "limit": 5}\n',
         ".rtf": r"{\rtf1 Limits of the desk\par}",
+        ".ipynb": '{"cells": [{"cell_type": "markdown", "source": "Of the desk."}]}',
         ".eml": "Subject: Limits\r\n\r\nOf the desk.\r\n",
     }
     assert {Path(f"x{suffix}").suffix for suffix in files} == set(_WITHOUT)

@@ -300,3 +300,51 @@ def test_both_sides_of_a_filled_bar_are_rulings(one):
     level = [ruling for ruling in pdf_rulings.rulings_of(page) if ruling.level]
     assert sorted(round(pdf.h - ruling.at) for ruling in level) == [100, 102]
     assert {(round(ruling.start), round(ruling.end)) for ruling in level} == {(100, 300)}
+
+
+def listing(pdf, *rows, widths=(30, 20, 40, 60), step=5):
+    """Rows without rulings between them, in one row of cells with rulings around them."""
+    pdf.row("Time", "Code", "State", "Event", widths=widths)
+    top, left = pdf.get_y(), pdf.get_x()
+    for number, row in enumerate(rows):
+        for column, text in enumerate(row):
+            pdf.set_xy(left + sum(widths[:column]), top + number * step)
+            pdf.cell(widths[column], step, text)
+    for column, width in enumerate(widths):
+        pdf.rect(left + sum(widths[:column]), top, width, len(rows) * step)
+    pdf.set_y(top + len(rows) * step + 5)
+
+
+def test_a_listing_with_rulings_only_between_its_columns_is_read_line_by_line(loaded):
+    rows = (
+        ("09:00", "31", "", "Start of day"),
+        ("09:05", "32", "open", "Limit check"),
+        ("09:05", "31", "", "Report sent"),
+        ("10:30", "32", "closed", ""),
+        ("11:00", "31", "", "End"),
+    )
+    text = loaded(lambda pdf: listing(pdf, *rows)).text
+    assert "| 09:05 | 32 | open | Limit check |\n| 09:05 | 31 |  | Report sent |\n| 10:30 | 32 | closed |  |" in text
+
+
+def test_a_row_with_a_long_text_beside_few_numbers_stays_one_row(loaded):
+    rows = (
+        ("09:00", "31", "", "Start of the day"),
+        ("09:05", "", "open", "with a long text"),
+        ("", "", "", "over several"),
+        ("", "", "", "lines of the cell"),
+        ("", "", "", "in one row"),
+    )
+    text = loaded(lambda pdf: listing(pdf, *rows)).text
+    assert "Start of the day with a long text over several lines of the cell in one row |" in text
+
+
+def test_the_name_at_the_top_of_a_first_cell_belongs_to_each_of_its_lines(loaded):
+    rows = (
+        ("Harbour", "31", "4.5", "Rates"),
+        ("", "32", "5.5", "FX"),
+        ("", "33", "6.5", ""),
+        ("", "34", "7.5", "Bonds"),
+    )
+    text = loaded(lambda pdf: listing(pdf, *rows)).text
+    assert "| Harbour | 31 | 4.5 | Rates |\n| Harbour | 32 | 5.5 | FX |\n| Harbour | 33 | 6.5 |  |" in text

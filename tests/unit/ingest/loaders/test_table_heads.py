@@ -170,3 +170,16 @@ def test_rows_in_rtf_without_definitions_are_read_cell_by_cell(one):
     assert one(rf"{{\rtf1\ansi {rows}\pard End.\par}}", "a.rtf").text == (
         "| Product | Fee |\n| --- | --- |\n| Current | 3 |\n\nEnd."
     )
+
+
+def test_one_number_among_names_above_values_is_the_name_of_its_column(records):
+    rows = (("Rates", "London", 5, 7, 12), ("FX", "Paris", 6, 8, 13), ("Bonds", "London", 2, 9, 14))
+    (first, *_) = records(("Desk", "Office", "Limit", 2025, "Used"), *rows)
+    assert first == {"Desk": "Rates", "Office": "London", "Limit": 5, "2025": 7, "Used": 12}
+    (first, *_) = records((0, "Desk", "Limit", "Used"), (1, "Rates", 5, 3), (2, "FX", 6, 4), (3, "Bonds", 7, 1))
+    assert first == {"0": 1, "Desk": "Rates", "Limit": 5, "Used": 3}
+
+
+def test_one_number_among_words_above_words_is_a_value(records):
+    rows = (("Rates", "London", "n/a", 5), ("FX", "Paris", 3, 6), ("Bonds", "London", 4, 7))
+    assert len(records(*rows)) == 3
