@@ -43,6 +43,9 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = (clause.referents or clause.before) | clause.context
+        claimed = (
+            content_keys([token for token in subject if token.kind in CONTENT][-1:]) if clause.referents else claimed
+        )
         is_turned = _is_passive(predicate)
         acted_on = acted_on if is_turned else frozenset()
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
