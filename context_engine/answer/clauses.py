@@ -258,10 +258,11 @@ def _acts(segment: _Segment) -> bool:
 def _behind(earlier: Sequence[_Segment]) -> Iterator[_Segment]:
     """Yield the conditions between a subject and its predicates: "a login, if it is old, is closed and reported".
 
-    A first part without a modal is the subject as a whole: "it is right, if they agree, for them to act".
+    A first part without a modal is the subject as a whole: "it is right, if they agree, for them to act". A modal at
+    its end belongs to the predicate: "it must, if they agree, be done".
     """
     first, *others = earlier
-    if all(token.kind is not MeaningKind.MODAL for token in first.tokens):
+    if first.tokens[-1].kind is MeaningKind.MODAL or all(token.kind is not MeaningKind.MODAL for token in first.tokens):
         yield from takewhile(lambda segment: segment.binds, others)
 
 

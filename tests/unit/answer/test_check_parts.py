@@ -439,3 +439,10 @@ def test_in_the_case_of_begins_a_condition() -> None:
     text = "In the case of a fire, the clerk may leave the counter with the keys."
     assert checked(text, text).verdict is Verdict.SUPPORTED
     assert "condition" in codes(checked("The clerk may leave the counter with the keys.", text))
+
+
+def test_an_exception_right_behind_a_modal_is_not_left_out() -> None:
+    text = "The value of a parcel must, except as the branch has otherwise agreed, be set by the guard of the vault."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    short = "The value of a parcel must be set by the guard of the vault."
+    assert checked(short, text).verdict is not Verdict.SUPPORTED
