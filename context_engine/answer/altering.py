@@ -17,6 +17,8 @@ LEAST_REPEATED: Final = 0.8
 """Least share of a sentence's tokens that stand in the statement in one order."""
 _LEAST_TOKENS: Final = 6
 _MOST_MODIFIERS: Final = 2
+_ARTICLES: Final = frozenset(["a", "an", "the", "any", "its", "their", "this", "that", "each", "all"])
+_PREPOSITIONS: Final = frozenset(["in", "on", "at", "of", "for", "with", "from", "by", "under", "within"])
 _MOST_LEFT_OUT: Final = 3
 """More tokens in a row are a part of the statement that the sentence does not speak of."""
 
@@ -37,7 +39,10 @@ class _Alteration(NamedTuple):
 
 
 def altered(
-    claim: Sequence[MeaningToken], lead: Sequence[MeaningToken], own: Sequence[MeaningToken]
+    claim: Sequence[MeaningToken],
+    lead: Sequence[MeaningToken],
+    own: Sequence[MeaningToken],
+    words: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
     """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
 
@@ -47,6 +52,7 @@ def altered(
     Args:
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
+        words: all words and marks of the statement, in lower case.
     """
     sentence = _content(claim)
     whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
@@ -55,7 +61,7 @@ def altered(
         return
     predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
     name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
-    changes = list(_changes(sentence, statement, predicates, name, _phrases(whole)))
+    changes = list(_changes(sentence, statement, predicates, name, words))
     put_in = _strict(token for change in changes for token in change.new)
     left_out = _strict(token for change in changes for token in change.old)
     for change in changes:
@@ -101,16 +107,34 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _are_modifiers(tokens: Sequence[MeaningToken]) -> bool:
-    """Return whether a few words may tell some things from others; an adverb ("promptly") says how."""
+def _tells_apart(
+    tokens: Sequence[MeaningToken], following: MeaningToken, words: Sequence[str], *, begins: bool
+) -> bool:
+    """Return whether a few words may tell some things from others: "new", of "new customers", or "in the front office".
+
+    Names are compared elsewhere, and an adverb ("promptly") says how.
+    """
     plain = (token.kind is MeaningKind.WORD and not token.is_name for token in tokens)
-    return len(tokens) <= _MOST_MODIFIERS and all(plain) and not any(token.written.endswith("ly") for token in tokens)
+    if not all(plain) or following.value or any(token.written.endswith("ly") for token in tokens):
+        return False
+    pairs = {(token.written, after.written) for token, after in pairwise((*tokens, following))}
+    are_modifiers = len(tokens) <= _MOST_MODIFIERS and pairs <= {*pairwise(words)} and following.kind in CONTENT
+    if begins:  # "For example, desks" and "Note that desks" begin with no words about desks
+        return are_modifiers and tokens[0].written in [word for word in words if word not in _ARTICLES][:1]
+    return are_modifiers or (len(tokens) <= _MOST_LEFT_OUT and _is_phrase(tokens, words))
 
 
-def _phrases(tokens: Iterable[MeaningToken]) -> frozenset[tuple[str, str]]:
-    """Return the keys of content that stands side by side."""
-    beside = ((first, second) for first, second in pairwise(tokens) if {first.kind, second.kind} <= CONTENT)
-    return frozenset((first.key, second.key) for first, second in beside)
+def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
+    """Return whether a few words are a phrase with a preposition: "in the front office", not "on behalf of"."""
+    for place, word in enumerate(words):
+        before = [each for each in words[:place] if each not in _ARTICLES][-1:]
+        joins = len(tokens) == 1 and {*words[place - 1 : place], *words[place + 1 : place + 2]} <= {
+            *_PREPOSITIONS,
+            "to",
+        }
+        if word == tokens[0].written and before and before[0] in _PREPOSITIONS and not joins:
+            return True
+    return False
 
 
 def _changes(
@@ -118,21 +142,21 @@ def _changes(
     statement: Sequence[MeaningToken],
     predicates: Sequence[tuple[int, int]],
     name: int,
-    phrases: frozenset[tuple[str, str]],
+    words: Sequence[str],
 ) -> Iterator[_Alteration]:
     """Yield what differs.
 
     Args:
         name: the number of tokens of the name that the statement begins with.
-        phrases: the keys of words of the statement that stand side by side.
+        words: all words and marks of the statement, in lower case.
     """
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
             at_edge = (first == 0 and last >= name) or last == len(statement) or (first, last) in predicates
             is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
             left_out = statement[first:last]
-            pairs = {(token.key, after.key) for token, after in pairwise(statement[first : last + 1])}
-            widens = start == end and _are_modifiers(left_out) and bool(pairs) and pairs <= phrases
+            is_inside = start == end and last < len(statement) and (first, last) not in predicates
+            widens = is_inside and _tells_apart(left_out, statement[last], words, begins=first == 0)
             yield _Alteration(left_out, claim[start:end], is_part, widens)
 
 
@@ -143,8 +167,8 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
         yield SentenceFinding("altered", f'the sentence leaves out "{key}"')
     if change.widens:
-        words = " ".join(token.written for token in change.old)
-        yield SentenceFinding("altered", f'the sentence leaves out "{words}", which says of what the passage speaks')
+        phrase = " ".join(token.written for token in change.old)
+        yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which says of what the passage speaks')
     words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
     if negated(words, others) or negated(others, words):
         yield SentenceFinding("negation", "the passage says the contrary")

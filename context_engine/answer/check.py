@@ -59,6 +59,7 @@ _FRAME: Final = re.compile(
 """What leads into a sentence and says nothing of a rule: "According to the policy,"."""
 _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)", re.IGNORECASE)
 """A passage named in brackets inside a sentence."""
+_WORD: Final = re.compile(r"[^\W_]+|[,;:()]")
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
 _CUT_OFF: Final = re.compile(
     r"^(?!.*\b(?:what|who|which|where|how|whether|as|than)\b[^,;]*\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
@@ -218,7 +219,8 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     own = item.statement.text()
     if len(_BRACKETED.findall(claim)) != len(_BRACKETED.findall(own)):
         claim, own = _BRACKETED.sub("", claim), _BRACKETED.sub("", own)
-    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own))))
+    words = _WORD.findall(normalised(own).lower())
+    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own), words)))
 
 
 def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:

@@ -152,7 +152,7 @@ def _read(statement: Statement) -> StatedClause:
     keys = content_keys(tokens) | context | before
     last = next((read(text) for text in shown[-1:] if text.endswith((".", "!", "?"))), ())
     return StatedClause(
-        statement, keys, context, before, lead, _parts(tokens), cells, content_keys(_first_phrase(last))
+        statement, keys, context, before, lead, _parts(tokens), cells, content_keys([*_first_phrase(last)])
     )
 
 
@@ -160,6 +160,7 @@ def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
     """Yield the first words of a sentence that name something, up to a verb or preposition; "for new desks," apart."""
     commas = (place for place, token in enumerate(sentence) if token.key == ",")
     leads_in = sentence and sentence[0].kind in (*_BINDING, MeaningKind.LINK, MeaningKind.BOUND)
+    leads_in = leads_in and sentence[0].key != "it"
     start = next(commas, 0) if leads_in else 0
     begun = False
     for token in sentence[start:]:
@@ -257,10 +258,11 @@ def _acts(segment: _Segment) -> bool:
 def _behind(earlier: Sequence[_Segment]) -> Iterator[_Segment]:
     """Yield the conditions between a subject and its predicates: "a login, if it is old, is closed and reported".
 
-    A first part without a modal is the subject as a whole: "it is right, if they agree, for them to act".
+    A first part without a modal is the subject as a whole: "it is right, if they agree, for them to act". A modal at
+    its end belongs to the predicate: "it must, if they agree, be done".
     """
     first, *others = earlier
-    if all(token.kind is not MeaningKind.MODAL for token in first.tokens):
+    if first.tokens[-1].kind is MeaningKind.MODAL or all(token.kind is not MeaningKind.MODAL for token in first.tokens):
         yield from takewhile(lambda segment: segment.binds, others)
 
 

@@ -194,8 +194,11 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
 
 
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value, date, reference, currency or modal stands in the part that belongs to another one."""
+    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one, or two
+    modals do.
+    """
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
+    modals: dict[str, SentenceFinding] = {}
     for place, token in enumerate(claim):
         measure = _measure(token)
         rivals = [(other, keys) for other, keys in stated if measure and _measure(other) == measure]
@@ -203,8 +206,13 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
         shared = [(len(near & keys), (other.key, other.value) == (token.key, token.value)) for other, keys in rivals]
         its = max((count for count, is_same in shared if is_same), default=0)
         if any(count > its for count, is_same in shared if not is_same):
-            code = "modal" if token.kind is MeaningKind.MODAL else "value"
-            yield SentenceFinding(code, f'"{token.written}" is said of something else than in the passage')
+            told = f'"{token.written}" is said of something else than in the passage'
+            if token.kind is MeaningKind.MODAL:
+                modals[token.key] = SentenceFinding("modal", told)
+            else:
+                yield SentenceFinding("value", told)
+    if len(modals) > 1:
+        yield from modals.values()
 
 
 def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:

@@ -92,7 +92,7 @@ _PHRASES: Final = {
     "no": "no one|no|neither|none|nobody|nothing|nowhere",
     "not": "not|never|nor",
     "without": "without",
-    "if": "if|where|wherever|when|whenever|in the event (?:that|of)|in case(?: of)?|provided that"
+    "if": "if|where|wherever|when|whenever|in the event (?:that|of)|in case(?: of)?|in the cases? of|provided that"
     "|(?<=, )provided(?= (?:the|an?|it|they|he|such|all|no|there)\\b)|on condition that|as long as|so long as",
     "unless": "unless",
     "until": "until|till",

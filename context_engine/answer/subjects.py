@@ -43,12 +43,15 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
         named = (clause.referents or clause.before) | clause.context
+        claimed = (
+            content_keys([token for token in subject if token.kind in CONTENT][-1:]) if clause.referents else claimed
+        )
         is_turned = _is_passive(predicate)
         acted_on = acted_on if is_turned else frozenset()
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, also_done)
+    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, clause.own)
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
@@ -117,14 +120,12 @@ def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
 
 
-def _is_restricted(
-    claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], predicate: Sequence[MeaningToken]
-) -> bool:
+def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
     """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash".
 
-    A word that the predicate says too counts for the subject only if the sentence says it as often.
+    A word that the rest of the clause says too counts for the subject only if the sentence says it as often.
     """
-    said = _counted(claim) - _counted(predicate)
+    said = _counted(claim) - (_counted(own) - _counted(whole))
     subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
     kept = [place for place, token in enumerate(subject) if said[token.key] > 0]
     return bool(kept) and len(content_keys(subject[kept[-1] + 1 :])) >= _LEAST_RESTRICTION

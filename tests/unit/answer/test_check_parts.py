@@ -421,3 +421,28 @@ def test_a_word_that_tells_some_things_from_others_is_not_left_out() -> None:
     text = "The desk must promptly send a list of new customers of the branch to the Board."
     assert checked(text.replace("promptly ", ""), text).verdict is Verdict.SUPPORTED
     assert codes(checked(text.replace("new ", ""), text)) == {"altered"}
+    assert codes(
+        checked(
+            "Customers must bring a card to the branch on each visit.",
+            "New customers must bring a card to the branch on each visit.",
+        )
+    ) == {"altered"}
+
+
+def test_a_phrase_is_not_left_out_within_a_sentence() -> None:
+    text = "The desk may lend small sums to staff in the front office for urgent needs on behalf of the branch."
+    assert codes(checked(text.replace("in the front office ", ""), text)) == {"altered"}
+    assert checked(text.replace("on behalf of", "for"), text).verdict is Verdict.SUPPORTED
+
+
+def test_in_the_case_of_begins_a_condition() -> None:
+    text = "In the case of a fire, the clerk may leave the counter with the keys."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert "condition" in codes(checked("The clerk may leave the counter with the keys.", text))
+
+
+def test_an_exception_right_behind_a_modal_is_not_left_out() -> None:
+    text = "The value of a parcel must, except as the branch has otherwise agreed, be set by the guard of the vault."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    short = "The value of a parcel must be set by the guard of the vault."
+    assert checked(short, text).verdict is not Verdict.SUPPORTED
