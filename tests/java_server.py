@@ -15,6 +15,7 @@ import tempfile
 import time
 import zipfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -26,14 +27,16 @@ MEMORY: Final = Path("/dev/shm")
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies"
 
 
-def _java() -> str:
+def _program(name: str) -> str:
+    """Return the path of a program of Java."""
     home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin/java") if home else "java"
+    return str(Path(home) / "bin" / name) if home else name
 
 
 def missing() -> str:
     """Return what is not on this machine, "" if a server can be started."""
-    return " and ".join(name for name in (_java(), "mvn") if shutil.which(name) is None)
+    needed = (_program("java"), _program("javac"), "mvn")
+    return " and ".join(name for name in needed if shutil.which(name) is None)
 
 
 def libraries(name: str) -> Path:
@@ -45,19 +48,40 @@ def libraries(name: str) -> Path:
     Raises:
         subprocess.CalledProcessError: Maven could not bring them.
     """
-    pom = HERE / name / "pom.xml"
+    pom, version = HERE / name / "pom.xml", os.environ.get(f"{name.upper()}_VERSION", "")
+
+    def download(made: Path) -> None:
+        chosen = [f"-D{name}.version={version}"] if version else []
+        subprocess.run(["mvn", "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={made}", *chosen], check=True)
+        for plugin in made.glob("*.zip"):
+            with zipfile.ZipFile(plugin) as archive:
+                archive.extractall(made, [entry for entry in archive.namelist() if entry.endswith(".jar")])
+
+    return _made_once(name, pom.read_bytes() + version.encode(), download)
+
+
+def _class_path(name: str) -> str:
+    """Return the class path of a server with its launcher, which the first call compiles."""
+    jars = libraries(name)
+    sources = sorted((HERE / name).rglob("*.java"))
+    content = b"".join(source.read_bytes() for source in sources)
+
+    def compiled(made: Path) -> None:
+        subprocess.run([_program("javac"), "-nowarn", "-cp", f"{jars}/*", "-d", made, *sources], check=True)
+
+    made_from = content + f"{jars} {_program('javac')}".encode()
+    return f"{_made_once(f'{name}-launcher', made_from, compiled)}{os.pathsep}{jars}/*"
+
+
+def _made_once(name: str, made_from: bytes, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the user's cache that is made from something, once for all processes."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "context-engine-tests"
-    version = os.environ.get(f"{name.upper()}_VERSION", "")
-    folder = cache / f"{name}-{sha256(pom.read_bytes() + version.encode()).hexdigest()[:12]}"
+    folder = cache / f"{name}-{sha256(made_from).hexdigest()[:12]}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
-            made = Path(temporary) / "lib"
-            chosen = [f"-D{name}.version={version}"] if version else []
-            subprocess.run(["mvn", "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={made}", *chosen], check=True)
-            for plugin in made.glob("*.zip"):
-                with zipfile.ZipFile(plugin) as archive:
-                    archive.extractall(made, [entry for entry in archive.namelist() if entry.endswith(".jar")])
+            made = Path(temporary) / "made"
+            make(made)
             try:
                 made.rename(folder)
             except OSError:
@@ -107,9 +131,9 @@ class JavaServer(ABC):
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         heap = [f"-Xms{self.heap_mb}m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        launcher = [HERE / self.name / "Launcher.java", self._folder, str(self.port), *self.arguments()]
+        launcher = ["Launcher", self._folder, str(self.port), *self.arguments()]
         with self.log.open("wb") as out:
-            command = [_java(), *heap, "-cp", f"{libraries(self.name)}/*", *launcher]
+            command = [_program("java"), *heap, "-cp", _class_path(self.name), *launcher]
             self._server = subprocess.Popen(command, cwd=self._folder, stdout=out, stderr=out)
         until = time.monotonic() + self.longest_start_s
         while not self.answers():
