@@ -262,10 +262,12 @@ class StoreSearch(ViewSearch):
         return self._ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), FIRST, self._view.ranked))
 
     def _ranked(self, sources: Sequence[ScopedRows]) -> list[int]:
-        """Return the classes whose rows are found by BM25; none under a filter, which that index answers slowly and in
-        part.
+        """Return the classes whose rows are found by BM25.
+
+        Its index answers under a filter slowly and in part, so it is asked only where the index of terms is not read.
         """
-        return self._view.ranked if all(source.condition is TRUE for source in sources) else []
+        selective = any(source.condition is not TRUE for source in sources)
+        return [] if selective and not self._view.state.guarded else self._view.ranked
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
         each = [where([source]) for source in sources]
