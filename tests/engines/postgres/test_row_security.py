@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from context_engine.adapters.sources.postgres.schema import read_state
 from context_engine.core.models import AccessRule, AccessScope, Chunk, ExaminationRequest, SourceQuery
 from context_engine.errors import ConfigError
 from tests.postgresql_store import Store
@@ -73,6 +74,9 @@ def test_searches_of_the_role_find_what_their_callers_may_read(walled: Store) ->
     query = SourceQuery(text="approval limit", domain="NPA", top_k=5, access=AccessScope())
     assert [chunk.document_id for chunk in notes.search(query).chunks] == ["a"]
     assert board.search(query).chunks == []
+    for source, guarded in ((notes, True), (walled.source(specs(walled)[0], rules_of), False)):
+        with source.store._servers.reading(5.0) as session:
+            assert read_state(session).guarded == guarded
     everybody = SourceQuery(text="approval limit", domain="NPA", top_k=5)
     assert [chunk.document_id for chunk in board.search(everybody).chunks] == ["b"]
     assert notes.examine(ExaminationRequest(domain="NPA")).details["row_security"] is True

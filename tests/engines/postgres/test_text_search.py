@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import psycopg
 import pytest
 
-from context_engine.adapters.sources.postgres import connection
+from context_engine.adapters.sources.postgres import bm25, connection, search
 from context_engine.adapters.sources.postgres.attributes import holding_all
 from context_engine.adapters.sources.postgres.search import _BEST, _SOME
-from context_engine.core.models import AccessRule, Chunk, ExaminationRequest
+from context_engine.core.models import AccessRule, Chunk, Condition, ExaminationRequest, SourceQuery
 from context_engine.errors import SourceUnavailable
 from tests.engines.parity import TextParity, asked, fill, ids
 from tests.postgresql_server import PostgresqlServer, programs_with
@@ -40,6 +41,26 @@ def test_rows_are_found_by_bm25_with_the_scores_of_the_package(ranking_server: A
         ]
     methods = [each.source().examine(ExaminationRequest(domain="NPA")).search_method for each in (ranking, store)]
     assert methods == ["BM25 (pg_textsearch)", "tsvector"]
+
+
+def test_rows_under_a_filter_are_found_by_their_terms(ranking_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 189 rows that a filter kept the index for BM25 gave 88, in four times the time."""
+    with ranking_store.sink() as sink:
+        fill(sink)
+        sink.put("notes", "rare", "", "1", [Chunk(content="A limit of collateral.", metadata={"desk": 7})])
+    asked_for: list[list[int]] = []
+
+    def best_rows(session: Any, terms: Any, keys: list[int], *rest: Any) -> list[int]:
+        asked_for.append(list(keys))
+        return bm25.best_rows(session, terms, keys, *rest)
+
+    monkeypatch.setattr(search, "best_rows", best_rows)
+    query = SourceQuery(text="collateral", domain="NPA", top_k=5)
+    source = ranking_store.source()
+    assert len(source.search(query).chunks) > 1 and asked_for == [[1]]
+    filtered = source.search(replace(query, filters=Condition("desk", "eq", 7)))
+    assert [chunk.content for chunk in filtered.chunks] == ["A limit of collateral."]
+    assert asked_for == [[1], []]
 
 
 def test_each_class_has_an_index_of_its_own(ranking_store: Any) -> None:

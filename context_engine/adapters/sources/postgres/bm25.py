@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from context_engine.adapters.sources.postgres.attributes import Condition
-from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.connection import AT_USUAL_COSTS, Session, rows_within
 from context_engine.core.ranking.lexical import K1, B
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,8 @@ def best_rows(
         for key in keys
         for condition in conditions
     ]
-    return [rid for (rid,) in session.execute(sql.SQL(" UNION ALL ").join(searches))] if searches else []
+    query = sql.SQL(" UNION ALL ").join(searches)
+    return [rid for (rid,) in rows_within(session, AT_USUAL_COSTS, query)] if searches else []
 
 
 def _name(key: int) -> str:

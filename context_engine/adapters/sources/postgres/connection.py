@@ -39,6 +39,8 @@ _SESSION: Final = (
 BY_WORDS: Final = "SET LOCAL random_page_cost = 0.01"
 """Lets the server look words up in their index while entries of a writer wait beside it. It would read every row
 instead, many times as slowly: it counts the pages of the entries, and not that the terms of a row lie apart from it."""
+AT_USUAL_COSTS: Final = f"SET LOCAL random_page_cost TO DEFAULT; {{}}; {BY_WORDS}"
+"""The statements around a query that is no look-up of words."""
 _WRITES: Final = "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
 _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
 _UNTRUSTED: Final = re.compile(r"certificate verify failed|does not match host name|root certificate file")
@@ -224,6 +226,14 @@ def one_row(session: Session, query: LiteralString | sql.Composed, values: Seque
     """Return the row of a query that has exactly one."""
     (row,) = session.execute(query, values)
     return tuple(row)
+
+
+def rows_within(session: Session, statements: LiteralString, query: sql.Composed) -> list[tuple[Any, ...]]:
+    """Return the rows of a query without parameters, sent together with the statements around it, where it is {}."""
+    cursor = session.execute(sql.SQL(statements).format(query))
+    while cursor.description is None:
+        cursor.nextset()
+    return cursor.fetchall()
 
 
 def copy_rows(session: Session, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:

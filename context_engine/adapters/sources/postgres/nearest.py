@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, LiteralString, NamedTuple
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import Condition
-from context_engine.adapters.sources.postgres.connection import BY_WORDS, INGEST, Session, one_row
+from context_engine.adapters.sources.postgres.connection import AT_USUAL_COSTS, INGEST, Session, one_row, rows_within
 from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, received, sent, version_of
 from context_engine.adapters.sources.stores.options import ranked
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -27,7 +27,6 @@ _BY_INDEX: Final = (
     "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; "
     "{}; SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on"
 )
-_EXACTLY: Final = f"SET LOCAL random_page_cost TO DEFAULT; {{}}; {BY_WORDS}"
 _ITERATIVE_FROM: Final = (0, 8)
 """The version of pgvector from which an index is read on under a filter; before it, rows would be lost."""
 
@@ -147,7 +146,7 @@ class _Search(NamedTuple):
 
     def exactly(self) -> list[int]:
         """Compare every row: no index has this order."""
-        return self._rids(sql.SQL("({}) + 0").format(self.query.distance), _EXACTLY)
+        return self._rids(sql.SQL("({}) + 0").format(self.query.distance), AT_USUAL_COSTS)
 
     def estimate(self) -> int:
         """Return how many rows meet the condition, as the server estimates."""
@@ -169,8 +168,5 @@ class _Search(NamedTuple):
             condition=self.condition,
             limit=sql.Literal(self.limit * (_SPARE if adapted else 1)),
         )
-        cursor = self.session.execute(sql.SQL(within).format(statement))
-        while cursor.description is None:
-            cursor.nextset()
-        rids = list(dict.fromkeys(rid for (rid,) in cursor))
+        rids = list(dict.fromkeys(rid for (rid,) in rows_within(self.session, within, statement)))
         return ranked(cosines(self.session, self.query, [self.key], rids))[: self.limit] if adapted else rids

@@ -55,6 +55,7 @@ class StoreState(NamedTuple):
         keeps_adapters: whether its tables can hold adapters; older ones cannot.
         model_id, dimension: of the vectors; None and 0 without any.
         classes: all access classes, oldest first.
+        guarded: whether row level security holds for the session, which then reads no terms from their index.
     """
 
     base_id: str
@@ -65,6 +66,7 @@ class StoreState(NamedTuple):
     model_id: str | None
     dimension: int
     classes: tuple[HeldClass, ...]
+    guarded: bool
 
     def readable(self, access: AccessScope | None) -> tuple[HeldClass, ...]:
         """Return the classes that a caller may read; None admits everything."""
@@ -122,7 +124,7 @@ def read_state(session: Session) -> StoreState:
             " to_regclass('adapters') IS NOT NULL, words_version, model_id, coalesce(dimension, 0), class_key, rules,"
             " classification, texts, words, (to_jsonb(classes) ->> 'generation')::bigint,"
             " to_jsonb(classes) ->> 'ranked' = to_jsonb(classes) ->> 'generation'"
-            " AND to_regclass('words_' || class_key || '_bm25') IS NOT NULL"
+            " AND to_regclass('words_' || class_key || '_bm25') IS NOT NULL, row_security_active('words')"
             " FROM state LEFT JOIN classes ON true ORDER BY class_key"
         ).fetchall()
     except (UndefinedTable, InvalidSchemaName) as error:
@@ -133,11 +135,12 @@ def read_state(session: Session) -> StoreState:
         HeldClass(
             key, AccessClass(rules, Classification(name) if name else None), texts, words, generation, bool(ranked)
         )
-        for *_, key, rules, name, texts, words, generation, ranked in rows
+        for *_, key, rules, name, texts, words, generation, ranked, _ in rows
         if key is not None
     )
     _, base_id, generation, moves, keeps, words_version, model_id, dimension, *_ = rows[0]
-    return StoreState(base_id, generation, moves, keeps, words_version, model_id, dimension, tuple(classes))
+    guarded = rows[0][-1]
+    return StoreState(base_id, generation, moves, keeps, words_version, model_id, dimension, tuple(classes), guarded)
 
 
 def class_key(session: Session, holds: AccessClass) -> int:

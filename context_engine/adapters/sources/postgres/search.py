@@ -188,7 +188,8 @@ class StoreSearch(ViewSearch):
 
     def best(self, sources: Sequence[ScopedRows], top_k: int) -> dict[str, list[Chunk]]:
         """Return the best top_k chunks of each source."""
-        most = LEAST_POOL if self._view.ranked == self._view.classes else POOL  # more by BM25 found nothing more
+        ranked = self._ranked(sources) == self._view.classes
+        most = LEAST_POOL if ranked else POOL  # more by BM25 found nothing more
         pool, texts = first_pool(len(sources), top_k, most), partial(chunks_of, self._view)
         return best_chunks(sources, self._rank, texts, top_k=top_k, pool=pool, most=_MOST_POOL)
 
@@ -258,25 +259,39 @@ class StoreSearch(ViewSearch):
 
     def _evidence(self) -> StoreEvidence:
         """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
-        return self._ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), FIRST))
+        return self._ranker.evidence(self._found([TRUE], TRUE, sql.SQL("1"), FIRST, self._view.ranked))
+
+    def _ranked(self, sources: Sequence[ScopedRows]) -> list[int]:
+        """Return the classes whose rows are found by BM25.
+
+        Its index answers under a filter slowly and in part, so it is asked only where the index of terms is not read.
+        """
+        selective = any(source.condition is not TRUE for source in sources)
+        return [] if selective and not self._view.state.guarded else self._view.ranked
 
     def _rows_by_text(self, sources: Sequence[ScopedRows], pool: int) -> list[FoundRow]:
         each = [where([source]) for source in sources]
-        return self._found(each, where(sources), sql.Identifier("source_key"), pool)
+        return self._found(each, where(sources), sql.Identifier("source_key"), pool, self._ranked(sources))
 
     def _found(
-        self, conditions: Sequence[Condition], condition: Condition, each: sql.Composable, pool: int
+        self,
+        conditions: Sequence[Condition],
+        condition: Condition,
+        each: sql.Composable,
+        pool: int,
+        ranked: Sequence[int],
     ) -> list[FoundRow]:
         """Return the rows to score: by BM25 for each condition, and by their lexemes at most `pool` for `each`.
 
         Args:
             condition: met by the rows of any of the conditions.
+            ranked: the classes whose rows are found by BM25.
         """
         question, view = self._ranker.question, self._view
         if question is None or not self._ranker.look_ups:
             return []
-        rids = best_rows(view.session, question.weights, view.ranked, conditions, pool)
-        return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*view.ranked}], condition, each, pool)])
+        rids = best_rows(view.session, question.weights, ranked, conditions, pool)
+        return self._rows([*rids, *self._by_lexemes([*{*view.classes} - {*ranked}], condition, each, pool)])
 
     def _by_lexemes(self, keys: Sequence[int], condition: Condition, each: sql.Composable, pool: int) -> list[int]:
         """Return the rows with the highest sum of the scores of the lexemes they hold."""

@@ -122,7 +122,7 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
             )
         if any(access_class.generation is None for access_class in classes):
             return ""
-        seen = (state._replace(generation=0, moves=0, classes=classes), learnt)
+        seen = (state._replace(generation=0, moves=0, guarded=False, classes=classes), learnt)
         return hashlib.sha256(repr(seen).encode()).hexdigest()
 
     def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
