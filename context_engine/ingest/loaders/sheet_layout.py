@@ -300,12 +300,12 @@ class _Layout:
         self._texts.add(*lines, *([" | ".join(cell_texts(head))] if head is not None else []))
 
     def _record(self, row: TableRow, table: _Table) -> Found:
-        if table.unused:
-            table.unused -= set(filled_columns(row))
         if table.is_group is not None and table.is_group(row):
             table.opened = " / ".join(filter(None, (table.opened, group_name(row))))
             self._noted([row])
             return
+        if table.unused:
+            table.unused -= set(filled_columns(row))
         if table.opened:
             table.group, table.opened = table.opened, ""
         place, names = self._place, table.names

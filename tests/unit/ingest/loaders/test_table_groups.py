@@ -121,3 +121,9 @@ def test_a_row_without_values_is_no_group():
     text = "| Product | Fee |\n| --- | --- |\n| Cards | 2 |\n| Retail |  |\n| Current | 3 |\n"
     (head,) = table_heads(text, 0, len(text))
     assert head.groups == ()
+
+
+def test_the_name_of_a_column_that_only_groups_fill_is_kept(read):
+    loaded = read("Region,;\n0\n0\n,Desk,Desk\n", "a.csv")
+    assert _groups(loaded) == ["0 / 0", None]
+    assert loaded[-1].text == "Columns without a value: Region"
