@@ -230,6 +230,7 @@ def test_open_files_stay_below_the_bound_that_is_told(bank: Any) -> None:
     found, _ = run(OPEN_FILES, folder, env)
     assert found["answers"] == 200
     # while 50 search: 8 connections to Dify (max_connections); the base and its log for each search, and one file for
-    # all of them; before that, one connection of each kind was open. Afterwards 16 of the base's stay open.
+    # all of them; before that, one connection of each kind was open. Afterwards 16 of the base's stay open, and of the
+    # others SQLite keeps the base's file for the next ones, since closing it would end the locks of those 16.
     assert 0 < found["most"] - found["before"] <= 8 + 2 * 50 + 1, found
-    assert found["after"] - found["before"] <= 8 + 2 * 16 + 1, found
+    assert found["after"] - found["before"] <= 8 + 16 + 50 + 1, found

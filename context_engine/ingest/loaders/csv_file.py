@@ -71,6 +71,17 @@ def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
         return []
 
 
+def _escape(sample: Sequence[str], sign: str) -> str | None:
+    """Return the backslash if it escapes quotes: it stands before one, and the lines cannot be cut otherwise."""
+    if not any('\\"' in line for line in sample):
+        return None
+    try:
+        deque(csv.reader(sample, delimiter=sign, skipinitialspace=True, strict=True), maxlen=0)
+    except csv.Error:
+        return "\\"
+    return None
+
+
 def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterator[LoadedDocument | Skipped]:
     broken: list[str] = []
     lines = _readable(stream, notices, broken)
@@ -78,7 +89,7 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
     sign, skipped = _declared(sample) or (separator(sample, file.path.suffix.lower()), 0)
     empty = sum(not line.strip() for line in sample)
     rows = _CsvRows(chain(sample[skipped:], lines), sign, notices, above=skipped)
-    rows.escape = "\\" if any('\\"' in line for line in sample) else None
+    rows.escape = _escape(sample[skipped:], sign)
     rows.spaced = empty > _SPACED * len(sample)
     place = SheetPlace(file.name, notices, row="line")
     texts = SheetTexts(place)

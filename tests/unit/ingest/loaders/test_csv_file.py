@@ -116,6 +116,18 @@ def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
     assert [one.line for one in found] == [2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (r'"He said \"no\" twice",A', 'He said "no" twice'),  # as some databases write a quote
+        (r'"C:\limits\",A', "C:\\limits\\"),  # a quote that ends its cell
+        (r'"C:\1 ""old""\",A', 'C:\\1 "old"\\'),
+    ],
+)
+def test_a_backslash_escapes_quotes_only_where_the_cells_cannot_be_cut_otherwise(read, line, text):
+    assert fields(read(f"Note,Desk\n{line}\n", "a.csv")) == [{"Note": text, "Desk": "A"}]
+
+
 @pytest.mark.wording
 def test_very_many_quotes_that_are_amiss_end_the_search_for_their_ends(read):
     found = read("a,b\n" + "".join(f'{number},"x\n' for number in range(200)), "a.csv")
