@@ -128,10 +128,8 @@ def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
     """Return whether a few words are a phrase with a preposition: "in the front office", not "on behalf of"."""
     for place, word in enumerate(words):
         before = [each for each in words[:place] if each not in _ARTICLES][-1:]
-        joins = len(tokens) == 1 and {*words[place - 1 : place], *words[place + 1 : place + 2]} <= {
-            *_PREPOSITIONS,
-            "to",
-        }
+        around = {*words[place - 1 : place], *words[place + 1 : place + 2]}
+        joins = len(tokens) == 1 and around <= _PREPOSITIONS | {"to"}
         if word == tokens[0].written and before and before[0] in _PREPOSITIONS and not joins:
             return True
     return False

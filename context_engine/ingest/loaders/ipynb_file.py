@@ -25,6 +25,9 @@ def load_ipynb(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     except ValueError as error:
         yield Skipped(file.name, f"is not valid JSON: {error}")
         return
+    except RecursionError:
+        yield Skipped(file.name, "is JSON nested too deeply to be a notebook")
+        return
     cells = _cells(notebook)
     if cells is None:
         yield Skipped(file.name, "is JSON, but no notebook: it has no list of cells")

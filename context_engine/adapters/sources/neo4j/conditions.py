@@ -116,8 +116,8 @@ class GraphView(NamedTuple):
         """Return the chunks with some numbers."""
         return self.chunks("n.row IN $rows", rows=list(rows))
 
-    def values_of(self, name: str, texts: Sequence[str] = ()) -> FieldValues:
-        """Return the number that says "has the field", and (number, value) of each value."""
+    def values_of(self, name: str, _texts: Sequence[str] = ()) -> FieldValues:
+        """Return the number that says "has the field", and (number, value) of each value (`ValuesOf`)."""
         rows = self.transaction.rows(
             f"MATCH (f:{self.store}_field {{name: $name}}) RETURN f.number, f.value ORDER BY f.number", name=name
         )

@@ -15,7 +15,7 @@ from neo4j.auth_management import AuthManager, ClientCertificate, ClientCertific
 from neo4j.exceptions import DriverError, Neo4jError
 
 from context_engine.adapters.http import tls_context
-from context_engine.adapters.sources.stores.served_store import turn
+from context_engine.adapters.sources.stores.served_store import NOT_TRUSTED, UNREACHED, turn
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
     ConfigError,
@@ -63,11 +63,6 @@ _MEANINGS: Final[tuple[tuple[str, type[SourceError], str, bool], ...]] = (
     ("Neo.ClientError.Cluster.NotALeader", SourceUnavailable, "its member accepts no writes: ask another", True),
     ("Neo.TransientError", SourceUnavailable, "the server is short of memory, or busy: ask again", True),
 )
-_NOT_TRUSTED: Final = (
-    "the server's certificate is not trusted: name the file of its authority as ca_bundle, and the host of base_url as "
-    "the certificate does"
-)
-_UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
 
 
 @contextmanager
@@ -91,9 +86,9 @@ def _failure(error: Neo4jError | DriverError) -> SourceError:
         if code.startswith(begin):
             return kind(meaning, retryable=retryable)
     if _is_untrusted(error):
-        return SourceUnavailable(_NOT_TRUSTED)
+        return SourceUnavailable(NOT_TRUSTED)
     if isinstance(error, DriverError):
-        return SourceUnavailable(_UNREACHED, retryable=True)
+        return SourceUnavailable(UNREACHED, retryable=True)
     return SourceUnavailable(f"the server refused a query ({code or 'no code'}): its words are in the log")
 
 

@@ -139,8 +139,8 @@ class FieldTable:
         self._view, self._source_id = view, source_id
         self._known: list[tuple[str, str]] = []
 
-    def values_of(self, name: str, texts: Sequence[str] = ()) -> FieldValues:
-        """Return the number that says "has the field", and (number, value) of each distinct value."""
+    def values_of(self, name: str, _texts: Sequence[str] = ()) -> FieldValues:
+        """Return the number that says "has the field", and (number, value) of each distinct value (`ValuesOf`)."""
         texts = self._texts(name)
         values = [(self._number("attributes", text), self._value(name, text)) for text in texts]
         return (self._number("fields_held", name) if values and name != CLAIMS else None), values

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from context_engine.adapters.sources.stores.copies import StoreName
-from context_engine.adapters.sources.stores.served_store import turn
+from context_engine.adapters.sources.stores.served_store import NOT_TRUSTED, UNREACHED, turn
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import (
     ConfigError,
@@ -64,11 +64,6 @@ _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
     "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),
 }
-_NOT_TRUSTED: Final = (
-    "the server's certificate is not trusted: name the file of its authority as ca_bundle, and the host of base_url as "
-    "the certificate does"
-)
-_UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
 
 
 @contextmanager
@@ -95,9 +90,9 @@ def _failure(error: psycopg.Error) -> SourceError:
         kind, meaning, retryable = known
         return kind(meaning, retryable=retryable)
     if _UNTRUSTED.search(str(error)):
-        return SourceUnavailable(_NOT_TRUSTED)
+        return SourceUnavailable(NOT_TRUSTED)
     if isinstance(error, psycopg.OperationalError):
-        return SourceUnavailable(_UNREACHED, retryable=True)
+        return SourceUnavailable(UNREACHED, retryable=True)
     return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")
 
 

@@ -78,8 +78,8 @@ class StoreGraph:
 
     def has_source(self, source_id: str) -> bool:
         """Return whether documents of a source were ever written."""
-        found = self._view.session.execute("SELECT true FROM sources WHERE source_id = %s", (source_id,))
-        return storable(source_id) and bool(found.fetchone())
+        query = "SELECT true FROM sources WHERE source_id = %s"
+        return storable(source_id) and self._view.session.execute(query, (source_id,)).fetchone() is not None
 
     def documents(self, names: Collection[str]) -> Mapping[str, Sequence[int]]:
         """Return the documents whose id or title has each name, of those whose heads hold its words."""

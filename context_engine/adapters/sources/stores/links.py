@@ -89,8 +89,8 @@ def links(
         top_k: most chunks returned.
     """
     nodes = graph.nodes([origin.key for origin in origins])
-    strange = {source for source, _ in (origin.key for origin in origins) if not graph.has_source(source)}
-    known = [origin for origin in origins if origin.key in nodes or origin.key[0] in strange]
+    foreign = {source for source in {origin.key[0] for origin in origins} if not graph.has_source(source)}
+    known = [origin for origin in origins if origin.key in nodes or origin.key[0] in foreign]
     own = {key: node for key, node in nodes.items() if key[0] == source_id}
     ranks = {origin.key: rank for rank, origin in enumerate(known)}
     ends: dict[int, _End] = {}

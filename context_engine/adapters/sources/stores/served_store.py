@@ -23,6 +23,11 @@ from context_engine.settings.messages import config_error
 
 EMBEDDING_SHARE: Final = 0.8
 """Share of the source's time for the embedder; the search needs the rest."""
+NOT_TRUSTED: Final = (
+    "the server's certificate is not trusted: name the file of its authority as ca_bundle, and the host of base_url as "
+    "the certificate does"
+)
+UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
 _MOST_REMEMBERED: Final = 1_024
 M = TypeVar("M", bound=BaseModel)
 

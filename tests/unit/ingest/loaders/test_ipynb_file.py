@@ -36,4 +36,5 @@ def test_what_is_no_notebook(refused, empty):
     assert refused('{"a": 1}', "a.ipynb") == "is JSON, but no notebook: it has no list of cells"
     assert refused("[1]", "a.ipynb").startswith("is JSON, but no notebook")
     assert refused("{", "a.ipynb").startswith("is not valid JSON")
+    assert refused("[" * 100_000, "a.ipynb") == "is JSON nested too deeply to be a notebook"
     assert empty(notebook(), "a.ipynb") == "has no text"
