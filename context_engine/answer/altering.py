@@ -29,7 +29,7 @@ class _Alteration(NamedTuple):
     Attributes:
         is_part: whether a whole part of the statement is left out: its beginning, its end, many tokens, or the first of
             two predicates ("is valid for a year and").
-        widens: whether only words are left out that tell some of what follows from others: "new" of "new customers".
+        widens: whether only a restriction is left out, so that the sentence speaks of more: "new" of "new customers".
     """
 
     old: Sequence[MeaningToken]
@@ -107,10 +107,8 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _tells_apart(
-    tokens: Sequence[MeaningToken], following: MeaningToken, words: Sequence[str], *, begins: bool
-) -> bool:
-    """Return whether a few words may tell some things from others: "new", of "new customers", or "in the front office".
+def _restricts(tokens: Sequence[MeaningToken], following: MeaningToken, words: Sequence[str], *, begins: bool) -> bool:
+    """Return whether a few words may restrict what stands beside them: "new" in "new customers", "in the front office".
 
     Names are compared elsewhere, and an adverb ("promptly") says how.
     """
@@ -154,7 +152,7 @@ def _changes(
             is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
             left_out = statement[first:last]
             is_inside = start == end and last < len(statement) and (first, last) not in predicates
-            widens = is_inside and _tells_apart(left_out, statement[last], words, begins=first == 0)
+            widens = is_inside and _restricts(left_out, statement[last], words, begins=first == 0)
             yield _Alteration(left_out, claim[start:end], is_part, widens)
 
 
@@ -166,7 +164,7 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
         yield SentenceFinding("altered", f'the sentence leaves out "{key}"')
     if change.widens:
         phrase = " ".join(token.written for token in change.old)
-        yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which says of what the passage speaks')
+        yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which restricts what the passage says')
     words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
     if negated(words, others) or negated(others, words):
         yield SentenceFinding("negation", "the passage says the contrary")

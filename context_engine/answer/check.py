@@ -124,7 +124,7 @@ def check(
             text, SentenceFinding("quote_not_found", f'"{missing[0]}" does not stand in the cited passages')
         )
     if _is_denied(text, cited.values()):
-        return _refused(text, SentenceFinding("negation", "of the topic and its heading, one says not, the other does"))
+        return _refused(text, SentenceFinding("negation", "the topic and its heading differ in a negation"))
     known = [(label, item) for label, passage in cited.items() for item in stated(passage)]
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:

@@ -52,13 +52,13 @@ _RESTRICTS: Final = re.compile(
     r"|\b(?:if|when|where|unless)\b[^,;.]*$",
     re.IGNORECASE,
 )
-"""What stands before a number that tells some things from others: "secrets with fewer than 20 bits"."""
+"""Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
 _EXCEPTED: Final = re.compile(
     r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
     r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",
     re.IGNORECASE,
 )
-"""What a value is not said of: "codes sent other than by mail are valid for 10 minutes"."""
+"""An exception, to which a value does not apply: "codes sent other than by mail are valid for 10 minutes"."""
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 

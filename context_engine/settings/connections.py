@@ -83,7 +83,7 @@ def hosts_of(url: str) -> list[tuple[str, str]]:
 
 def _url_without_user(text: str) -> str:
     if "@" in urlsplit(text).netloc:
-        raise ValueError("must not hold a user name or password: give the key as api_key")
+        raise ValueError("must not hold a user name or password: give them as user and api_key")
     if text.startswith(f"{DATABASE_SCHEME}://"):
         return _database_url(text)
     return _graph_url(text) if text.startswith(tuple(f"{scheme}://" for scheme in GRAPH_SCHEMES)) else _url(text)

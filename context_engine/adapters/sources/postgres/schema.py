@@ -55,7 +55,7 @@ class StoreState(NamedTuple):
         keeps_adapters: whether its tables can hold adapters; older ones cannot.
         model_id, dimension: of the vectors; None and 0 without any.
         classes: all access classes, oldest first.
-        guarded: whether row level security holds for the session, which then reads no terms from their index.
+        guarded: whether row level security applies to the session; the index of terms is then not used.
     """
 
     base_id: str

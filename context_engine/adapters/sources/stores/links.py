@@ -81,8 +81,8 @@ def links(
 ) -> list[Link]:
     """Return the chunks of a source that the origins lead to, those of the best origins first, each chunk once.
 
-    A chunk of a source that the store does not have leads to the documents that it cites by name. One of a source that
-    it has must be there, and readable.
+    A chunk from another store leads to the documents that it cites by name. A chunk from this store is followed only if
+    it is there and readable.
 
     Args:
         graph: of the source.

@@ -85,10 +85,7 @@ _MOST_TEXTS: Final = 32
 
 
 def texts_of(condition: Condition) -> list[str]:
-    """Return texts, in lower case, one of which stands in the JSON of each value in ASCII that equals the condition's.
-
-    None are returned where that cannot be said.
-    """
+    """Return lower-case texts for a prefilter: the JSON of each ASCII value that matches has one; [] if unknown."""
     if condition.op not in _EQUALITIES or condition.field in VERSION_FIELDS:
         return []
     value = condition.value
