@@ -207,16 +207,15 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
 
 def _table(grid: Grid, placed: _Placed) -> PdfTable | None:
     """Return the table of a grid, with each line as a row where a row of the grid holds several."""
-    divided, texts = grid, {number: [line for _, line in lines] for number, lines in placed.items()}
+    whole = {number: [line for _, line in lines] for number, lines in placed.items()}
+    divided, texts = grid, whole
     for row in reversed(range(len(grid.heights) - 1)):
         inner = [number for number, cell in enumerate(grid.cells) if cell.row == row and cell.rows == 1]
         reaching = any(cell.row <= row < cell.row + cell.rows and cell.rows > 1 for cell in grid.cells)
         levels = () if reaching else _levels([placed.get(number, ()) for number in inner])
         if levels:
             divided, texts = _divided(divided, texts, {number: placed.get(number, ()) for number in inner}, levels)
-    return (None if divided is grid else table_of(divided, texts)) or table_of(
-        grid, {number: [line for _, line in lines] for number, lines in placed.items()}
-    )
+    return (None if divided is grid else table_of(divided, texts)) or table_of(grid, whole)
 
 
 def _levels(cells: Sequence[Sequence[tuple[float, str]]]) -> list[float]:

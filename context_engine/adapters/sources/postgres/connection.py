@@ -37,10 +37,13 @@ _SESSION: Final = (
     "SET search_path = {schema}, public; SET jit = off; SET client_min_messages = error; SET timezone = 'UTC';"
 )
 BY_WORDS: Final = "SET LOCAL random_page_cost = 0.01"
-"""Lets the server look words up in their index while entries of a writer wait beside it. It would read every row
-instead, many times as slowly: it counts the pages of the entries, and not that the terms of a row lie apart from it."""
+"""Makes the server look words up in their index also while entries of a writer wait to be sorted into it.
+
+At its own costs it then reads every row, many times as slowly, because it does not count that the terms of a row are
+stored outside the row.
+"""
 AT_USUAL_COSTS: Final = f"SET LOCAL random_page_cost TO DEFAULT; {{}}; {BY_WORDS}"
-"""The statements around a query that is no look-up of words."""
+"""Runs the query in the place of {} at the server's own costs."""
 _WRITES: Final = "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
 _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
 _UNTRUSTED: Final = re.compile(r"certificate verify failed|does not match host name|root certificate file")
