@@ -26,7 +26,8 @@ from context_engine.core.text import bigrams, term_weights, terms, terms_of_word
 _INFLECTED: Final = 0.6
 """Weight of a word found only in another form than the question's; .5 to .7 measured alike."""
 _MOST_REMEMBERED: Final = 200_000
-_FEW_ROWS: Final = 400
+FEW_ROWS: Final = 400
+"""Rows up to which each is looked up, instead of the whole dictionary of rows."""
 
 
 class Held(NamedTuple):
@@ -102,7 +103,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
 
 def rows(rids: Collection[int]) -> Query:
     """Return the query for some rows, each with score 0."""
-    if len(rids) > _FEW_ROWS:
+    if len(rids) > FEW_ROWS:
         return constant(Query.term_set_query(SCHEMA, "rid", list(rids)), 0.0)
     # A set query walks the whole term dictionary; a few single look-ups are faster.
     return constant(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource, candidates
+from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.core.models import Chunk, Condition, SourceQuery
 from context_engine.errors import EmbedderError, SourceNotFound
 from context_engine.testing.fakes import FakeEmbedder
@@ -63,6 +64,38 @@ def test_together_they_answer_as_each_by_itself(folder: Path, vectors: bool) -> 
                 as_of=draws.choice((None, date(2026, 6, 1))),
             )
             assert sources[0].search_together(sources, query) == [one.search(query) for one in sources]
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_in_a_large_base_they_answer_as_in_a_small_one(
+    folder: Path, vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 60 rows of 50,000: whatever share of the best 16 a source has, its answer stays."""
+    if vectors:
+        pytest.importorskip("numpy", reason="the extra 'vectors'")
+    draws, scoped = random.Random(7), []
+    read = candidates._read
+    monkeypatch.setattr(candidates, "FEW_ROWS", 16)
+    monkeypatch.setattr(candidates, "_read", lambda *given: scoped.append(given) or read(*given))
+    embedder, options = FakeEmbedder(32) if vectors else None, SearchOptions(depth=4)
+    reads = {0: 0, 61: 0}
+    with filled(LocalBase.open(folder, create=True, embedder=embedder, options=options)) as base:
+        for _ in range(60):
+            source = LocalSource(base, draws.choice(SOURCES))
+            query = SourceQuery(
+                text=" ".join(draws.choices(WORDS, k=3)),
+                domain="NPA",
+                top_k=draws.choice((1, 5, 8)),
+                as_of=draws.choice((None, date(2026, 6, 1))),
+            )
+            answers = []
+            for many in reads:
+                scoped.clear()
+                monkeypatch.setattr(candidates, "_MANY_ROWS", many)
+                answers.append(source.search(query))
+                reads[many] += len(scoped)
+            assert answers[0] == answers[1]
+    assert 5 < reads[61] - reads[0] < 55
 
 
 def test_of_a_source_that_was_never_ingested_the_answer_says_so(folder: Path) -> None:

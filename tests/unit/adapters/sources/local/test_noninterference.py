@@ -145,14 +145,6 @@ def _vocabulary_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
     return leaky
 
 
-def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
-    def leaky(_searcher: Any, *given: Any) -> Any:
-        with _WHOLE[0].whole() as whole:
-            return function(whole.searcher, *given)
-
-    return leaky
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "leak", "shows_at"),
@@ -162,7 +154,7 @@ def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
         (search, "looked_up", _vocabulary_of_all, "unknown_words"),
         (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
         (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
-        (candidates, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
+        (candidates, "best_hit", _of_all, r"chunks\[\]\.scores\[\]\.value"),
     ],
     ids=["statistics", "fields", "vocabulary", "everything", "index", "normaliser"],
 )
