@@ -22,7 +22,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.index import union
 from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
-from context_engine.adapters.sources.local.view import FoundWords, KeptChunks, NearWords, View
+from context_engine.adapters.sources.local.view import FoundWords, HeldFields, KeptChunks, NearWords, View
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
 from context_engine.core.models import AccessScope
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
@@ -119,6 +119,7 @@ class _OpenIndex(NamedTuple):
     resolved: dict[str, tantivy.Query]
     near: NearWords
     words: FoundWords
+    fields: HeldFields
 
 
 class Viewer:
@@ -208,6 +209,7 @@ class Viewer:
             partitions=keys,
             near=opened.near,
             words=opened.words,
+            fields=opened.fields if settled else {},
             chunks={} if behind else self._chunks_of((state, stamp)),
             known={},
         )
@@ -272,7 +274,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {}, {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {}, {}, {})
 
 
 def _await_log(connection: sqlite3.Connection) -> None:

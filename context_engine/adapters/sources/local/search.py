@@ -86,7 +86,7 @@ def _answer(view: View, question: LocalQuery, scope: Scope, asked: SearchedScope
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
         unknown_words=unknown_words(question.words, chunks.chunks, ScopeWords(view, asked.scope).unknown),
-        filter_fields=None if scope.filters is None else tuple(_fields_of(view, asked.scope.source_key)),
+        filter_fields=None if scope.filters is None else _fields_of(view, asked.scope.source_key),
     )
 
 
@@ -140,13 +140,17 @@ def _statistics(view: View, question: LocalQuery) -> TermStatistics:
     return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
 
 
-def _fields_of(view: View, source_key: int | None) -> Iterator[str]:
-    """Yield the fields of the source's chunks."""
-    source = (Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", source_key), 0.0))
-    for number, name in fields_held(view.connection):
-        having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
-        if view.searcher.search(having, limit=1, count=False).hits:
-            yield name
+def _fields_of(view: View, source_key: int | None) -> tuple[str, ...]:
+    """Return the fields of the source's chunks."""
+    if source_key not in view.fields:
+        source = (Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", source_key), 0.0))
+
+        def is_held(number: int) -> bool:
+            having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
+            return bool(view.searcher.search(having, limit=1, count=False).hits)
+
+        view.fields[source_key] = tuple(name for number, name in fields_held(view.connection) if is_held(number))
+    return view.fields[source_key]
 
 
 def _nothing(view: View, question: LocalQuery, why: NoticeCode | None, scope: Scope) -> SourceAnswer:

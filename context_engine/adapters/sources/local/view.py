@@ -116,6 +116,7 @@ T = TypeVar("T")
 NearWords = dict[str, list[tuple[int, str]]]
 """(edits, word) of the words near to an unknown word."""
 FoundWords = dict[tuple[Hashable, str], tuple[UnknownWord, ...]]
+HeldFields = dict[int | None, tuple[str, ...]]
 
 
 class RowChunk:
@@ -156,6 +157,7 @@ class View(NamedTuple):
         resolved: cached queries of conditions; shared by all views of the searcher.
         near: cached near words of unknown words; shared like `resolved`.
         words: cached unknown words by `SearchScope.name` (`unknown_words`); shared likewise.
+        fields: cached names of the fields of a source's chunks, by its key; shared likewise.
         chunks: cached chunks; shared by all views of an unchanged database with up-to-date indexes.
         known: values computed once per view (`once`).
     """
@@ -169,6 +171,7 @@ class View(NamedTuple):
     partitions: tuple[int, ...]
     near: NearWords
     words: FoundWords
+    fields: HeldFields
     chunks: KeptChunks
     known: dict[Hashable, Any]
 

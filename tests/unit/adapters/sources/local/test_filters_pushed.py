@@ -287,3 +287,17 @@ def test_fields_of_the_manifest_are_left_out_of_a_filter_in_the_way_that_admits_
     assert relaxed(Not(And((tier, year))), {"tier"}) == Not(And((Or(()), year)))
     assert relaxed(Or((year, Not(Not(tier)))), {"tier"}) == Or((year, Not(Not(And(())))))
     assert relaxed(year, {"tier"}) == year
+
+
+def test_the_fields_of_a_source_are_those_of_its_present_chunks(base: LocalBase, fill: Callable[..., None]) -> None:
+    def fields(source_id: str) -> tuple[str, ...] | None:
+        scope = Scope(source_id=source_id, filters=Condition("desk", "eq", "x"))
+        return base.answer("limit", top_k=1, scope=scope).filter_fields
+
+    fill({"a": Chunk(content="limit of the desk", metadata={"desk": "x"})})
+    fill({"b": Chunk(content="limit of the book", metadata={"book": "y"})}, "manual")
+    for _ in range(2):  # counted, then remembered
+        assert "desk" in (fields("sop") or ()) and "book" not in (fields("sop") or ())
+        assert "book" in (fields("manual") or ()) and "desk" not in (fields("manual") or ())
+    fill({"c": Chunk(content="limit of the fund", metadata={"fund": "z"})})
+    assert {"desk", "fund"} <= set(fields("sop") or ())
