@@ -26,6 +26,7 @@ def test_examples(name):
     assert tried > 0
 
 
+@pytest.mark.slow
 def test_a_text_in_a_module_follows_the_constant_that_it_is_about():
     apart = []
     for file in sorted(ROOT.rglob("*.py")):
