@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import Box
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid
-from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine, PdfTable, clean, units
+from context_engine.ingest.loaders.pdf_letters import WORD, clean, units
+from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine, PdfTable
 
 _NARROW: Final = 7.0  # points; a narrower column is the space between two rulings
 _LEAST: Final = 2  # rows and columns
@@ -34,7 +35,6 @@ _LEAST_LEVELS: Final = 4  # heights of lines in a row that holds several
 _SAME_LEVEL: Final = 3.0  # points by which lines of one height differ at most
 _Text = tuple[str, ...]
 """The lines of a cell."""
-_WORD: Final = re.compile(r"\S+")
 _APART: Final = 0.15  # of a character's height; a wider gap separates two cells that PDFium joined into one word
 _Place = tuple[int, int]
 """Number of a grid, and of a cell in it."""
@@ -303,7 +303,7 @@ def _area(grid: Grid) -> float:
 
 def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_WordRun]:
     """Yield runs of neighbouring words of a line in the same cell."""
-    pieces = (piece for word in _WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
+    pieces = (piece for word in WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
         run = list(group)
         yield _WordRun(run[0].start, run[-1].end, place)

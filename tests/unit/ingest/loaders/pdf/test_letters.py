@@ -2,7 +2,8 @@
 
 import pytest
 
-from context_engine.ingest.loaders.pdf_letters import NOTHING, mended
+from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, mended
+from context_engine.ingest.loaders.pdf_text import PageText
 
 
 def _mended(text, boxes, made_up=()):
@@ -54,3 +55,32 @@ def test_a_sign_without_a_name_is_seen_and_counted(one, raw_pdf):
     loaded = one(raw_pdf("BT /F 10 Tf 100 500 Td (con\\037rmed: \\0010.94 g) Tj ET"), "a.pdf")
     assert loaded.text == "con\ufffdrmed: \ufffd0.94 g"
     assert loaded.warnings == ("page 1: 2 letters have no Unicode mapping and may be wrong",)
+
+
+@pytest.fixture
+def rows_of(monkeypatch):
+    """The rows of letters 5 points wide that PDFium gives line by line, each `gap` points after the one before."""
+
+    def run(text, gap, turn=0):
+        places, left = {}, 0.0
+        for at, char in enumerate(text):
+            places[at] = (left, 0.0, left + 5, 10.0)
+            left += 0 if char == "\r" else gap if char == "\n" else 5
+        reader = object.__new__(PageText)
+        reader.text = text
+        monkeypatch.setattr(PageText, "box_at", lambda _, unit, __: places[unit])
+        monkeypatch.setattr(PageText, "_turn_at", lambda _, unit: turn if unit > 1 else 0)
+        return [row.strip() for row in reader._rows()]
+
+    return run
+
+
+def test_letters_that_are_drawn_one_by_one_are_words(rows_of):
+    """Word processors on the web draw each letter by itself; PDFium then breaks the line after each."""
+    (row,) = rows_of("l\r\ni\r\nmit", 0.0)
+    assert (row.replace(NOTHING, ""), len(row)) == ("limit", len("l\r\ni\r\nmit"))
+    assert [word.replace(NOTHING, "") for word in WORD.findall(rows_of("no\r\nlimit", 3.0)[0])] == ["no", "limit"]
+
+
+def test_letters_apart_or_turned_stay_lines(rows_of):
+    assert rows_of("12\r\n34", 5.0) == rows_of("12\r\n34", 0.0, turn=1) == ["12", "34"]
