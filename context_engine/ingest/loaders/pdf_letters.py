@@ -70,6 +70,18 @@ def unnamed(text: str) -> int:
     return 0 if text.isprintable() else len(_CONTROL.findall(text))
 
 
+def is_illegible(text: str, unmapped: int) -> bool:
+    """Whether a page's text is none: most of its signs have no Unicode mapping, and most are no letters or digits.
+
+    Letters without a mapping alone say little: many programs leave it out where the codes are the letters.
+
+    >>> is_illegible("\x03\x04 $%# %+6==", 12), is_illegible("plain words", 10)
+    (True, False)
+    """
+    signs = [char for char in text if not char.isspace()]
+    return 0 < len(signs) <= 2 * unmapped and 2 * sum(map(str.isalnum, signs)) < len(signs)
+
+
 def with_unnamed(text: str) -> str:
     """Return a text whose signs without a name are U+FFFD, so that a lost letter or minus sign is seen.
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+from context_engine.core.models import IngestSettings
+from context_engine.ingest.loaders import pdf_file
+from context_engine.ingest.loaders.ocr import RecognisedPage, Recognition
 from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, mended
 from context_engine.ingest.loaders.pdf_text import PageText
 
@@ -84,3 +87,30 @@ def test_letters_that_are_drawn_one_by_one_are_words(rows_of):
 
 def test_letters_apart_or_turned_stay_lines(rows_of):
     assert rows_of("12\r\n34", 5.0) == rows_of("12\r\n34", 0.0, turn=1) == ["12", "34"]
+
+
+@pytest.fixture
+def nameless(raw_pdf):
+    """The bytes of a PDF in whose Type 3 font the codes from 1 say nothing about the letters that are drawn."""
+    glyph = "500 0 0 0 400 700 d1 0 0 400 700 re f"
+    font = (
+        "<< /Type /Font /Subtype /Type3 /FontBBox [0 0 750 750] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 0 "
+        f"/LastChar 9 /Widths [{'500 ' * 10}] /Encoding << /Differences [1 /n1 /n2 /n3] >> "
+        "/CharProcs << /n1 6 0 R /n2 6 0 R /n3 6 0 R >> /Resources << >> >>"
+    )
+    drawn = f"<< /Length {len(glyph)} >>\nstream\n{glyph}\nendstream"
+    return raw_pdf("BT /F 10 Tf 100 500 Td (\\001\\002\\003 \\003\\002) Tj ET", drawn, font=font)
+
+
+@pytest.mark.wording
+def test_letters_without_a_mapping_are_named(refused, nameless):
+    assert refused(nameless, "a.pdf") == (
+        "its letters have no Unicode mapping: set `ocr`, or run a text recognition (OCR) over it first"
+    )
+
+
+def test_letters_without_a_mapping_are_recognised(read, nameless, monkeypatch):
+    recognition = Recognition({0: RecognisedPage(["Limits."], 91.0)})
+    monkeypatch.setattr(pdf_file, "recognise", lambda *_: recognition)
+    (loaded,) = read(nameless, "a.pdf", settings=IngestSettings(ocr="tesseract"))
+    assert loaded.text == "[OCR, confidence 91 %]\n\nLimits."
