@@ -170,9 +170,11 @@ class PageText:
     def _rows(self) -> Iterator[str]:
         """Yield PDFium's lines; lines that it breaks between two characters side by side are joined."""
         row, at = "", 0
-        for raw_line in _LINE.findall(self.text):
+        lines = _LINE.findall(self.text)
+        for raw_line, below in zip(lines, [*lines[1:], ""]):
             at += units(raw_line)
-            between = self._between(at) if raw_line.endswith("\r\n") else ""
+            broken = raw_line.endswith("\r\n") and f"{raw_line[:-2][-1:]}{below[:1]}".isprintable()
+            between = self._between(at) if broken else ""
             row += raw_line[:-2] + between if between else raw_line
             if not between:
                 yield row
@@ -230,6 +232,11 @@ class PageText:
     def words_of(self, text: LineText, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each word of a line, with the page turned."""
         return self._word_spans(text.bare, text.unit, turn)
+
+    def span_of(self, text: LineText, place: tuple[int, int], turn: int) -> tuple[float, float]:
+        """Return (left, right) of the characters `place` of a line, with the page turned."""
+        first, last = (text.unit + units(text.bare[:at]) for at in (place[0], place[1] - 1))
+        return self.box_at(first, turn)[0], self.box_at(last, turn)[2]
 
     def middle(self, bare: str, unit: int) -> int:
         """Return the number of a character in the middle of a text, never one that PDFium makes up: it has no type."""
