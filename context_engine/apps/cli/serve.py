@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -79,6 +80,7 @@ def serve(
     Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
     _check_extra()
+    held = _hold_reloads()
     from context_engine.apps.server.logs import log_to_stderr
     from context_engine.apps.server.running import listening_socket
     from context_engine.apps.server.workers import Worker, supervise
@@ -87,7 +89,15 @@ def serve(
     here, worker = click.get_current_context(), click.get_current_context().find_object(Worker)
     if workers > 1 and worker is None:
         here.exit(supervise(workers, listening_socket(host, port), _work))
-    here.exit(_serve(location, host, port, no_auth=no_auth, demo=demo, log_format=log_format, worker=worker))
+    here.exit(_serve(location, host, port, held, no_auth=no_auth, demo=demo, log_format=log_format, worker=worker))
+
+
+def _hold_reloads() -> list[int]:
+    """Return a list that takes each SIGHUP until the service handles it; before, it would end the process."""
+    held: list[int] = []
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda number, _frame: held.append(number))
+    return held
 
 
 def _work(args: list[str], worker: Worker) -> None:
@@ -101,13 +111,14 @@ def _serve(
     location: ConfigLocation,
     host: str,
     port: int,
+    held: list[int],
     *,
     no_auth: bool,
     demo: bool,
     log_format: LogForm,
     worker: Worker | None,
 ) -> int:
-    """Serve in this process until a signal; return the exit code."""
+    """Serve in this process until a signal; return the exit code. `held` are the signals that came before."""
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.metrics import WorkerReports
     from context_engine.apps.server.running import ConfiguredLoader, listening_socket, run
@@ -135,7 +146,12 @@ def _serve(
     listening = listening_socket(host, port) if worker is None else worker.listening
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     write_line = note if log_format == "text" else logger.info
-    announce = partial(_announce, first, address, no_auth=no_auth, write_line=write_line)
+
+    def announce() -> None:
+        _announce(first, address, no_auth=no_auth, write_line=write_line)
+        for number in held[:1]:
+            signal.raise_signal(number)
+
     app = create_app(service, _site(first))
     if worker is None:
         return run(app, service, listening, announce)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ _ABBREVIATION: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|viz|al|No|Nos|Art|Arts|Sec|Sect|Cl|Para|paras?|pp?|Ch|Reg|Regs|Fig|Eq|Mr|Mrs|Ms|Dr|Prof"
     r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:[a-zA-Z]|[ivxIVX]{1,5}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
 )
+_LINK: Final = re.compile(r"\[[^\[\]\n]{1,400}\]\(")
 _TABLE: Final = re.compile(r"\s*\|")
 _HEADED: Final = re.compile(r"^[ \t]*\|[^\n]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*\n", re.MULTILINE)
 _ITEM: Final = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)])\s+\S")
@@ -124,15 +126,20 @@ def _groups(text: str, start: int, end: int) -> tuple[Span, ...]:
 
 
 def sentences(text: str, start: int, end: int) -> list[Span]:
-    """Return the sentences of `text[start:end]`, without the white space around them.
+    """Return the sentences of `text[start:end]`, without the white space around them; none ends inside a link.
 
     >>> sentences("See No. 5 below. It applies.", 0, 28)
     [(0, 16), (17, 28)]
+    >>> sentences("[Lost? Read on](a.md) first.", 0, 28)
+    [(0, 28)]
     """
     out: list[Span] = []
     begin = start
+    links = [match.span() for match in _LINK.finditer(text, start, end)] if text.find("](", start, end) >= 0 else []
     for match in _SENTENCE_END.finditer(text, start, end):
         if text[match.start()] == "." and ends_in_abbreviation(text[begin : match.start()]):
+            continue
+        if (at := bisect(links, (match.start(), end))) and match.start() < links[at - 1][1]:
             continue
         out.append(stripped(text, begin, match.end()))
         begin = match.end()

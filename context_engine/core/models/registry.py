@@ -147,10 +147,18 @@ class _FrozenModel(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
+def _relative(pattern: str) -> str:
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ValueError(f"{pattern!r} matches no file: write it relative to the folder that is ingested")
+    return pattern
+
+
 class DocumentRule(_FrozenModel):
     """Which files belong to a source, and how they are cut."""
 
-    include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
+    include: Annotated[str, AfterValidator(_relative)] = Field(
+        description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'."
+    )
     doc_type: str = Field(
         "default",
         description="Row of the chunking table; by default a document is cut by its own type or its structure.",
@@ -266,7 +274,7 @@ class DomainSpec(_FrozenModel):
         ids = [source.id for source in self.sources]
         twice = sorted({source_id for source_id in ids if ids.count(source_id) > 1})
         if twice:
-            raise ValueError(f"source id {twice[0]!r} appears twice in domain {self.domain!r}")
+            raise ValueError(f"source id {twice[0]!r} appears twice in domain {self.domain!r}: rename one")
         both = sorted({source.namespace for source in self.sources if source.namespace in ids})
         if both:
             raise ValueError(f"namespace {both[0]!r} is the id of a source of domain {self.domain!r} too: rename one")

@@ -1,9 +1,9 @@
 """Turn the words in the cells of a grid into table rows; words outside the grid stay lines.
 
-A cell over several rows is repeated in each of them; a cell over several columns is in the first. A head of two or
-three lines, the lower ones below cells over several columns, becomes one line. Several rows enclosed by one pair of
-rulings are split: by their number of lines if the cells have equally many, by the height of the lines if at least two
-columns of numbers fill each height.
+A cell over several rows is repeated in each of them; a cell over several columns is in the first, unless its words
+stand in these columns, where rulings are left out. A head of two or three lines, the lower ones below cells over
+several columns, becomes one line. Several rows enclosed by one pair of rulings are split: by their number of lines if
+the cells have equally many, by the height of the lines if at least two columns of numbers fill each height.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import Box
-from context_engine.ingest.loaders.pdf_grids import Cell, Grid
-from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine, PdfTable, clean, units
+from context_engine.ingest.loaders.pdf_grids import Cell, Grid, Parted, WordsOfLine, parted
+from context_engine.ingest.loaders.pdf_letters import WORD, clean, units
+from context_engine.ingest.loaders.pdf_text import PART_GAP, LineText, PageText, PdfLine, PdfTable
 
 _NARROW: Final = 7.0  # points; a narrower column is the space between two rulings
 _LEAST: Final = 2  # rows and columns
@@ -34,7 +35,6 @@ _LEAST_LEVELS: Final = 4  # heights of lines in a row that holds several
 _SAME_LEVEL: Final = 3.0  # points by which lines of one height differ at most
 _Text = tuple[str, ...]
 """The lines of a cell."""
-_WORD: Final = re.compile(r"\S+")
 _APART: Final = 0.15  # of a character's height; a wider gap separates two cells that PDFium joined into one word
 _Place = tuple[int, int]
 """Number of a grid, and of a cell in it."""
@@ -175,6 +175,9 @@ class _WordRun(NamedTuple):
     end: int
     place: _Place | None
 
+    def words(self, text: LineText) -> Iterator[tuple[int, int]]:
+        return (word.span() for word in WORD.finditer(text.bare, self.start, self.end))
+
 
 def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Grid], turn: int) -> list[PdfLine]:
     """Return the lines of a page with a line for each table; the lines of a grid without a table stay as they are.
@@ -185,6 +188,7 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
     """
     finder = _Finder(grids)
     cut = [list(_runs(reader, text, finder, turn)) if finder.may_hold(text.line, turn) else [] for text in texts]
+    grids, cut = _without_missing_rulings(reader, texts, grids, cut, turn)
     cells: list[_Placed] = [defaultdict(list) for _ in grids]
     for text, runs in zip(texts, cut):
         for run in runs:
@@ -203,6 +207,34 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
         elif number in tables:
             out.append(_line_of(tables.pop(number)._replace(lines=lines[number]), grids[number], turn))
     return out
+
+
+def _without_missing_rulings(
+    reader: PageText, texts: Sequence[LineText], grids: Sequence[Grid], cut: Sequence[Sequence[_WordRun]], turn: int
+) -> tuple[list[Grid], list[list[_WordRun]]]:
+    """Return the grids with the columns that only the words of a cell show, and the runs in these columns."""
+    words: list[defaultdict[int, list[WordsOfLine]]] = [defaultdict(list) for _ in grids]
+    for text, run in ((text, run) for text, runs in zip(texts, cut) for run in runs):
+        if run.place and grids[run.place[0]].cells[run.place[1]].columns > 1:
+            spans = [reader.span_of(text, word, turn) for word in run.words(text)]
+            words[run.place[0]][run.place[1]].append((text.line.size * PART_GAP, spans))
+    new = [parted(grid, lines) for grid, lines in zip(grids, words)]
+    out = [[part for run in runs for part in _parted(reader, text, run, new, turn)] for text, runs in zip(texts, cut)]
+    return [grid for grid, _ in new], out
+
+
+def _parted(
+    reader: PageText, text: LineText, run: _WordRun, grids: Sequence[tuple[Grid, Parted]], turn: int
+) -> Iterator[_WordRun]:
+    """Yield a run; the words of each column by themselves if its cell was parted."""
+    number, cell = run.place or (0, -1)
+    edges, columns = grids[number][0].edges, grids[number][1].get(cell)
+    if columns is None:
+        yield run
+        return
+    for column, group in groupby(run.words(text), lambda word: bisect(edges, reader.span_of(text, word, turn)[0])):
+        spans = list(group)
+        yield _WordRun(spans[0][0], spans[-1][1], (number, columns[column - 1]))
 
 
 def _table(grid: Grid, placed: _Placed) -> PdfTable | None:
@@ -303,7 +335,7 @@ def _area(grid: Grid) -> float:
 
 def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_WordRun]:
     """Yield runs of neighbouring words of a line in the same cell."""
-    pieces = (piece for word in _WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
+    pieces = (piece for word in WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
         run = list(group)
         yield _WordRun(run[0].start, run[-1].end, place)

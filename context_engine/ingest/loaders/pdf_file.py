@@ -57,6 +57,7 @@ _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]
 _STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
 _MOST: Final = 256 << 20  # an A4 page in colour at 600 dpi has 104 MB
+_RECOGNISE: Final = "set `ocr`, or run a text recognition (OCR) over it first"
 _MOST_RATIO: Final = 1032  # deflate's highest: a shorter stream cannot reach the limit
 _BLOCK: Final = 1 << 20
 _DICTIONARY: Final = 600  # bytes before a stream in which its filter is named
@@ -103,9 +104,9 @@ def _read(document: Any, data: bytes, settings: IngestSettings) -> _PdfContent |
             if characters > _MOST_TEXT:
                 return f"has over {_MOST_TEXT:,} characters: split it"
     recognition = Recognition({})
-    pictured = [index for index, page in enumerate(pages) if page.pictured]
-    if pictured and settings.ocr != "off":
-        recognition = recognise(document, data, pictured, settings, _paragraphs_of)
+    to_recognise = [index for index, page in enumerate(pages) if page.pictured or page.illegible]
+    if to_recognise and settings.ocr != "off":
+        recognition = recognise(document, data, to_recognise, settings, _paragraphs_of)
         pages = [_with_text(page, recognition.pages.get(index)) for index, page in enumerate(pages)]
     properties = _properties(document.get_metadata_dict())
     return pages, properties, _bookmarks(document), _attached(document), recognition
@@ -114,6 +115,8 @@ def _read(document: Any, data: bytes, settings: IngestSettings) -> _PdfContent |
 def _with_text(page: PdfPage, recognised: RecognisedPage | None) -> PdfPage:
     if recognised is None or not recognised.paragraphs:
         return page
+    if page.illegible:
+        page = page._replace(lines=(), illegible=False, unmapped=0)
     return page._replace(notes=[*recognised.marked, *page.notes], pictured=False)
 
 
@@ -159,7 +162,9 @@ def _why_empty(pages: Sequence[PdfPage], recognition: Recognition) -> str:
             return f"its pages are pictures without text: {recognition.problem}{beside}"
         if recognition.pages:
             return f"its pages are pictures in which no text was recognised{beside}"
-        return f"its pages are pictures without text: set `ocr`, or run a text recognition (OCR) over it first{beside}"
+        return f"its pages are pictures without text: {_RECOGNISE}{beside}"
+    if any(page.illegible for page in pages):
+        return f"its letters have no Unicode mapping: {_RECOGNISE}{beside}"
     if hidden:
         return f"has no text but hidden text, fields and notes: {_quoted(hidden)}"
     return NO_TEXT
@@ -179,6 +184,8 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
     if unmapped := [number for number, page in numbered if page.unmapped]:
         count = sum(page.unmapped for page in pages)
         problem = f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping and may be wrong"
+        if illegible := [number for number, page in numbered if page.illegible]:
+            problem = f"{problem}; {_listed(illegible)} cannot be read: {_RECOGNISE}"
         yield file_notice(NoticeCode.LETTERS_UNMAPPED, problem, count=count)
     if hidden := [note for page in pages for note in page.hidden]:
         left = f"hidden text, fields and notes left out: {_quoted(hidden)}"

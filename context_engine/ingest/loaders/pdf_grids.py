@@ -7,8 +7,9 @@ read only once.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_text import turned
@@ -168,6 +169,12 @@ class Grid(NamedTuple):
     heights: tuple[float, ...]
 
 
+Parted = Mapping[int, Mapping[int, int]]
+"""{number of a parted cell: {column: number of the cell that it has now}}."""
+WordsOfLine = tuple[float, Sequence[tuple[float, float]]]
+"""The width of a gap wider than between words, and (left, right) of each word of a line, in points."""
+
+
 def may_hold_tables(rulings: Sequence[Ruling]) -> bool:
     """Whether rulings may enclose two rows and two columns: a quick test that spares most pages the search."""
     level = sum(ruling.level for ruling in rulings)
@@ -196,6 +203,40 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
     tables = table.cells_to_tables(table.intersections_to_cells(crossings))
     grids = [_grid(boxes) for boxes in tables]
     return [grid for grid in grids if min(len(grid.edges), len(grid.heights)) >= _LEAST_EACH]
+
+
+def parted(grid: Grid, words: Mapping[int, Sequence[WordsOfLine]]) -> tuple[Grid, Parted]:
+    """Part each cell over several columns whose words stand in these columns: there the rulings are left out.
+
+    Args:
+        words: the lines of each such cell, by its number.
+    """
+    cells = list(grid.cells)
+    numbers = {}
+    for number, lines in words.items():
+        if not _stand_in_columns(lines, grid.edges):
+            continue
+        whole = cells[number]
+        columns = range(whole.column, whole.column + whole.columns)
+        numbers[number] = dict(zip(columns, (number, *range(len(cells), len(cells) + whole.columns - 1))))
+        single = [whole._replace(column=column, columns=1) for column in columns]
+        cells[number] = single[0]
+        cells += single[1:]
+    return Grid(tuple(cells), grid.edges, grid.heights), numbers
+
+
+def _stand_in_columns(lines: Sequence[WordsOfLine], edges: Sequence[float]) -> bool:
+    """Whether each word is in one column, wide gaps separate the columns, and at least one line has two of them."""
+    most = 0
+    for least, words in lines:
+        columns = [bisect(edges, left) for left, _ in words]
+        if columns != [bisect(edges, right) for _, right in words]:
+            return False
+        steps = list(zip(pairwise(columns), pairwise(words)))
+        if any(first != second and after[0] - before[1] < least for (first, second), (before, after) in steps):
+            return False
+        most = max(most, len(set(columns)))
+    return most > 1
 
 
 def _edge(ruling: Ruling) -> dict[str, Any]:

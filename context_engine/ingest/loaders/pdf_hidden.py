@@ -7,14 +7,14 @@ a picture or outlines of the same words, as after a text recognition, is kept.
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
 from context_engine.ingest.loaders.pdf_digits import Box
-from context_engine.ingest.loaders.pdf_text import LineText, PageText, turned, units
+from context_engine.ingest.loaders.pdf_letters import WORD, units
+from context_engine.ingest.loaders.pdf_text import LineText, PageText, turned
 
 _INVISIBLE: Final = (3, 7)  # text render modes: neither filled nor stroked
 _TINY: Final = 1.5  # points
@@ -23,7 +23,6 @@ _FAINT: Final = 12  # of 255, of the opacity
 _CONTRAST: Final = 20  # of 255, between two points of text that is seen
 _STEP: Final = 8  # characters between those that are examined of a line
 _SAMPLES: Final = 3  # most steps
-_WORD: Final = re.compile(r"\S+")
 _MOST_PICTURES: Final = 200
 _MOST_SIDE: Final = 2_000  # pixels of the rendered page
 
@@ -70,7 +69,7 @@ class _Look:
         else:
             return [(text, False)]
         parts = []
-        words = list(_WORD.finditer(text.bare))
+        words = list(WORD.finditer(text.bare))
         for may_hide, group in groupby(
             words, key=lambda word: self._may_hide(text.unit + units(text.bare[: word.start()]))
         ):

@@ -15,6 +15,8 @@ from context_engine.ingest.loaders.pdf_digits import Box, height
 
 NOTHING: Final = "\ufdd0"
 """The place of a character that is taken away; no text may contain it otherwise."""
+WORD: Final = re.compile(rf"[^\s{NOTHING}](?:\S*[^\s{NOTHING}])?")
+"""A word: it begins and ends with a character that has a place."""
 UNNAMED: Final = "\ufffd"
 """A sign for which the font gives only a control character."""
 _COMBINING: Final = {
@@ -25,6 +27,8 @@ _DOTLESS: Final = {"ı": "i", "ȷ": "j"}
 _PLACE: Final = re.compile(rf"[{''.join(_COMBINING)}]|(?<=[^\W_]) (?=[^\W_])")
 _TIGHT: Final = 0.05  # times a letter's height
 _MOST: Final = 2_000  # places of a line
+_TOUCHING: Final = 0.1  # times a letter's height
+_BETWEEN_WORDS: Final = 0.4
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
 
 
@@ -45,9 +49,37 @@ def mended(text: str, box_of: Callable[[int], Box], is_made_up: Callable[[int], 
     return "".join(chars)
 
 
+def sign_between(before: Box, after: Box) -> str:
+    """Return the two characters that stand for a line break between neighbours in one row; "" if it is a break.
+
+    Some programs draw each letter by itself, and PDFium then breaks the line after each.
+
+    >>> sign_between((0, 0, 6, 10), (6, 0, 12, 10)) == NOTHING * 2, sign_between((0, 0, 6, 10), (9, 0, 12, 10))[0]
+    (True, ' ')
+    """
+    tall = height(before)
+    least = _TOUCHING * tall
+    gap = after[0] - before[2]
+    if abs(before[1] - after[1]) > least or abs(before[3] - after[3]) > least or tall <= 0 or gap < -least:
+        return ""
+    return NOTHING * 2 if gap <= least else f" {NOTHING}" if gap <= _BETWEEN_WORDS * tall else ""
+
+
 def unnamed(text: str) -> int:
     """Return how many signs of a text have only a control character."""
     return 0 if text.isprintable() else len(_CONTROL.findall(text))
+
+
+def is_illegible(text: str, unmapped: int) -> bool:
+    """Whether a page's text is none: most of its signs have no Unicode mapping, and most are no letters or digits.
+
+    Letters without a mapping alone say little: many programs leave it out where the codes are the letters.
+
+    >>> is_illegible("\x03\x04 $%# %+6==", 12), is_illegible("plain words", 10)
+    (True, False)
+    """
+    signs = [char for char in text if not char.isspace()]
+    return 0 < len(signs) <= 2 * unmapped and 2 * sum(map(str.isalnum, signs)) < len(signs)
 
 
 def with_unnamed(text: str) -> str:
@@ -57,6 +89,30 @@ def with_unnamed(text: str) -> str:
     'di�cult, �0.94'
     """
     return _CONTROL.sub(UNNAMED, text) if any(map(str.isalnum, text)) else text
+
+
+def units(text: str) -> int:
+    """Return the length of a text in UTF-16 units, as PDFium counts."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def clean(text: str) -> str:
+    """Return a line without non-characters, a control character in a text as U+FFFD.
+
+    A hyphen that PDFium marks as splitting a word is U+00AD.
+    """
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
+    valid = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (valid if valid.isprintable() else "".join(map(_kept, with_unnamed(valid)))).strip()
+
+
+def _kept(char: str) -> str:
+    """Return a printable character, a space for any kind of space, nothing for a control character."""
+    if char.isprintable() or char == "\u00ad":
+        return char
+    return " " if char.isspace() else ""
 
 
 def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> None:

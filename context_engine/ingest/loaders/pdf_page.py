@@ -12,6 +12,7 @@ from context_engine.ingest.loaders.markdown import linked
 from context_engine.ingest.loaders.pdf_cells import with_tables
 from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables, rulings_of, turned_ruling
 from context_engine.ingest.loaders.pdf_hidden import without_hidden
+from context_engine.ingest.loaders.pdf_letters import is_illegible
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, PageLink, notes_of
 from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_order import from_the_top, in_reading_order
@@ -30,6 +31,7 @@ class PdfPage(NamedTuple):
         notes: labelled values of form fields and texts of annotations.
         hidden: text that nobody sees, and the notes of hidden fields and annotations.
         pictured: whether it has a picture and no text, or is a scan with only a stamp such as a page number.
+        illegible: whether its text is none, as most of its letters have no Unicode mapping.
         unmapped: characters without a Unicode mapping.
         broken: the reason why nothing can be read.
         table_s: seconds taken to find tables; 0 without any.
@@ -40,6 +42,7 @@ class PdfPage(NamedTuple):
     notes: Sequence[str] = ()
     hidden: Sequence[str] = ()
     pictured: bool = False
+    illegible: bool = False
     unmapped: int = 0
     broken: str = ""
     table_s: float = 0.0
@@ -73,6 +76,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             [*(f"[Struck out: {words}]" for words in struck), *notes.shown, *drawn],
             [*unseen, *notes.hidden],
             pictured,
+            is_illegible(reader.text, unmapped),
             unmapped,
             table_s=tables.seconds,
             unsought=tables.unsought,

@@ -6,17 +6,16 @@ import ctypes
 import math
 import re
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits
 from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
-from context_engine.ingest.loaders.pdf_letters import mended, unnamed, with_unnamed
+from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, clean, mended, sign_between, units, unnamed
 
 PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
-_WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
@@ -111,30 +110,6 @@ def _text_of(page: Any) -> str:
     return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
 
 
-def units(text: str) -> int:
-    """Return the length of a text in UTF-16 units, as PDFium counts."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def clean(text: str) -> str:
-    """Return a line without non-characters, a control character in a text as U+FFFD.
-
-    A hyphen that PDFium marks as splitting a word is U+00AD.
-    """
-    if text.isascii() and text.isprintable():
-        return text.strip()
-    marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
-    valid = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return (valid if valid.isprintable() else "".join(map(_kept, with_unnamed(valid)))).strip()
-
-
-def _kept(char: str) -> str:
-    """Return a printable character, a space for any kind of space, nothing for a control character."""
-    if char.isprintable() or char == "\u00ad":
-        return char
-    return " " if char.isspace() else ""
-
-
 def turned(box: Box, turn: int) -> Box:
     """Return a box (left, bottom, right, top) when the page is turned by `turn` quarter turns, counterclockwise."""
     left, bottom, right, top = box
@@ -179,7 +154,7 @@ class PageText:
         out: list[LineText] = []
         unmapped = 0
         at = 0  # PDFium counts UTF-16
-        for raw_line in _LINE.findall(self.text):
+        for raw_line in self._rows():
             text = self._mended(self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at), at)
             for bare, unit in self._apart(text.strip(), at + len(text) - len(text.lstrip())):
                 index = self.middle(bare, unit)
@@ -191,6 +166,26 @@ class PageText:
                 out += [piece for piece in pieces if piece.line.text]
             at += units(raw_line)
         return out, unmapped
+
+    def _rows(self) -> Iterator[str]:
+        """Yield PDFium's lines; lines that it breaks between two characters side by side are joined."""
+        row, at = "", 0
+        lines = _LINE.findall(self.text)
+        for raw_line, below in zip(lines, [*lines[1:], ""]):
+            at += units(raw_line)
+            broken = raw_line.endswith("\r\n") and f"{raw_line[:-2][-1:]}{below[:1]}".isprintable()
+            between = self._between(at) if broken else ""
+            row += raw_line[:-2] + between if between else raw_line
+            if not between:
+                yield row
+                row = ""
+
+    def _between(self, unit: int) -> str:
+        """Return what stands for the line break before an offset if it is none, else ""."""
+        first, second = self._turn_at(unit - 3), self._turn_at(unit)
+        if first is None or first != second:
+            return ""
+        return sign_between(self.box_at(unit - 3, first), self.box_at(unit, first))
 
     def _with_raised(self, text: str, unit: int) -> str:
         """Return a line with its raised and lowered digits as such: the mark of a footnote, 10⁶, CO₂."""
@@ -238,10 +233,15 @@ class PageText:
         """Return (left, right) of each word of a line, with the page turned."""
         return self._word_spans(text.bare, text.unit, turn)
 
+    def span_of(self, text: LineText, place: tuple[int, int], turn: int) -> tuple[float, float]:
+        """Return (left, right) of the characters `place` of a line, with the page turned."""
+        first, last = (text.unit + units(text.bare[:at]) for at in (place[0], place[1] - 1))
+        return self.box_at(first, turn)[0], self.box_at(last, turn)[2]
+
     def middle(self, bare: str, unit: int) -> int:
-        """Return the number of a character in the middle of a text, never a space: PDFium makes up typeless ones."""
+        """Return the number of a character in the middle of a text, never one that PDFium makes up: it has no type."""
         middle = len(bare) // 2
-        while bare[middle].isspace():
+        while bare[middle].isspace() or bare[middle] == NOTHING:
             middle += 1
         return self.index(unit + units(bare[:middle]))
 
@@ -333,7 +333,7 @@ class PageText:
 
     def _word_spans(self, bare: str, unit: int, turn: int) -> list[tuple[float, float]]:
         out = []
-        for word in islice(_WORD.finditer(bare), _MOST_RECTS):
+        for word in islice(WORD.finditer(bare), _MOST_RECTS):
             first, last = unit + units(bare[: word.start()]), unit + units(bare[: word.end()]) - 1
             begin, end = self.box_at(first, turn), self.box_at(last, turn)
             out.append((min(begin[0], end[0]), max(begin[2], end[2])))  # the first may be on the right
@@ -365,7 +365,7 @@ class PageText:
         runs: list[tuple[int, int, int, int]] = []  # block, begin and end in the text, offset
         last: Box = (0.0, 0.0, 0.0, 0.0)
         at, offset = unit, 0
-        for word in _WORD.finditer(bare):
+        for word in WORD.finditer(bare):
             at, offset = at + units(bare[offset : word.start()]), word.start()
             box = self.box_at(at, turn)
             number = bisect(middles, box[0])

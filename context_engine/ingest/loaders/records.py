@@ -292,3 +292,16 @@ class SheetTexts:
             line=self._number or None,
         )
         self._lines, self._chars, self._number = [], 0, 0
+
+
+def letter(index: int) -> str:
+    """Return the letters of a column, given its 0-based index.
+
+    >>> letter(0), letter(25), letter(26)
+    ('A', 'Z', 'AA')
+    """
+    letters = ""
+    while index >= 0:
+        letters = chr(ord("A") + index % 26) + letters
+        index = index // 26 - 1
+    return letters

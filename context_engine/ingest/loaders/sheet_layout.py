@@ -16,7 +16,7 @@ from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.records import SheetPlace, SheetTexts, telling_names
+from context_engine.ingest.loaders.records import SheetPlace, SheetTexts, letter, telling_names
 from context_engine.ingest.loaders.table import (
     ID_NAMES,
     MOST_CAPTION,
@@ -30,7 +30,6 @@ from context_engine.ingest.loaders.table import (
     find_head,
     is_head,
     is_wordy,
-    letter,
     names_of,
     numeric_columns,
     pairs_record,

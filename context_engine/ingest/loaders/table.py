@@ -14,7 +14,7 @@ from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_F
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.periods import period_of
-from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, record_document, row_title, telling_names
+from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, letter, record_document, row_title, telling_names
 
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """The value of a cell; dates of CSV files stay texts."""
@@ -87,6 +87,7 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     top = next((i for i, count in enumerate(counts) if count >= max(min(2, fullest), _WIDE * fullest)), len(rows))
     if top >= len(rows):
         return Head((), top, top)
+    top = _below_notes(rows, top)
     row = cells[top]
     last = top
     while rows[last].joined and last + 1 < min(len(rows), top + _MOST_HEAD) and _all_names(cells[last + 1]):
@@ -100,6 +101,18 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     if _is_pairs(cells[top:], headless=not _all_names(row)):
         return Head((), top, top, pairs=True)
     return Head((), top, top)
+
+
+def _below_notes(rows: Sequence[TableRow], top: int) -> int:
+    """Return the index of the head if rows of notes in several cells are above it: a full row of names above values."""
+    for at in range(top + 2, min(top + _MOST_HEAD + 1, len(rows) - 2)):
+        names, notes = _texts(rows[at]), [len(set(_texts(row))) for row in rows[top:at]]
+        full = len(set(names)) == len(names) > notes[0] and min(notes) < _WIDE * len(names)
+        if full and all(_all_names(row.cells) for row in rows[top : at + 1]):
+            values = [{i for i in filled_columns(row) if not _is_name(row.cells[i])} for row in rows[at + 1 : at + 3]]
+            if len(set.intersection(*values)) > 1:
+                return at
+    return top
 
 
 def is_head(rows: Sequence[TableRow]) -> bool | None:
@@ -325,19 +338,6 @@ def caption_of(rows: Sequence[TableRow]) -> str:
         " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows
     ]
     return "; ".join(dict.fromkeys(line for line in lines if line))
-
-
-def letter(index: int) -> str:
-    """Return the letters of a column, given its 0-based index.
-
-    >>> letter(0), letter(25), letter(26)
-    ('A', 'Z', 'AA')
-    """
-    letters = ""
-    while index >= 0:
-        letters = chr(ord("A") + index % 26) + letters
-        index = index // 26 - 1
-    return letters
 
 
 def table_bands(rows: Sequence[TableRow]) -> list[range]:

@@ -9,8 +9,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import linked
+from context_engine.ingest.loaders.records import letter
 from context_engine.ingest.loaders.run_marks import marked, written
-from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, letter
+from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow
 from context_engine.ingest.loaders.xlsx_values import Handlers, Values, height, is_on, parse
 
 _MOST_MERGES: Final = 10_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from context_engine.apps.cli import main
+from context_engine.apps.cli.serve import _hold_reloads
 from context_engine.apps.server.running import ConfiguredLoader, listening_socket
 from context_engine.errors import ConfigError
 from context_engine.service.deployment import DeploymentEvents
@@ -90,3 +92,14 @@ def test_a_receiver_of_events_that_cannot_be_used_refuses_the_start(folder: Path
     configured(folder, event_sinks={"nowhere": {}})
     with pytest.raises(ConfigError, match="nowhere"):
         ConfiguredLoader(str(folder), None, str(folder / "data"))()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_a_reload_that_comes_during_the_start_waits() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        held = _hold_reloads()
+        signal.raise_signal(signal.SIGHUP)
+        assert held == [signal.SIGHUP]
+    finally:
+        signal.signal(signal.SIGHUP, before)

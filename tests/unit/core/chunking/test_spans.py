@@ -77,3 +77,14 @@ def test_a_heading_and_a_colon_stay_with_what_they_introduce():
 def test_code_is_one_block_and_nothing_in_it_is_a_list():
     text = "```\n- not an item\n\n| not a row |\n```\nText after it."
     assert [(block, whole) for _, block, whole in parts(text)] == [(0, True)] * 4 + [(1, False)]
+
+
+def test_no_sentence_ends_inside_the_words_of_a_link():
+    text = "As you know. [**A disaster… Now what?**](https://a.example/b) tells it. See [it](c.md). It ends."
+    parts = [text[first:last] for first, last in sentences(text, 0, len(text))]
+    assert parts == [
+        "As you know.",
+        "[**A disaster… Now what?**](https://a.example/b) tells it.",
+        "See [it](c.md).",
+        "It ends.",
+    ]

@@ -110,3 +110,13 @@ def test_a_namespace_that_is_an_id_too_is_refused():
     rows = [{"id": "a", "type": "bank_sop"}, {"id": "b", "type": "bank_sop", "namespace": "a"}]
     with pytest.raises(ValidationError, match="namespace 'a' is the id of a source of domain 'NPA' too: rename one"):
         DomainSpec(version=1, domain="NPA", sources=rows)
+
+
+@pytest.mark.parametrize("pattern", ["/srv/sops/**", "../sops/*.md", "sops/../web/*.md"])
+def test_a_rule_that_matches_no_file_is_refused(pattern):
+    with pytest.raises(ValidationError, match="matches no file"):
+        source(documents=[{"include": pattern}])
+
+
+def test_a_rule_may_begin_in_the_ingested_folder():
+    assert source(documents=[{"include": "./sops/*.md"}]).documents[0].include == "./sops/*.md"

@@ -348,3 +348,24 @@ def test_the_name_at_the_top_of_a_first_cell_belongs_to_each_of_its_lines(loaded
     )
     text = loaded(lambda pdf: listing(pdf, *rows)).text
     assert "| Harbour | 31 | 4.5 | Rates |\n| Harbour | 32 | 5.5 | FX |\n| Harbour | 33 | 6.5 |  |" in text
+
+
+def test_words_in_the_columns_of_a_cell_without_rulings_have_a_cell_each(loaded):
+    """A head, or every second row of a shaded table, may lack the rulings between its columns."""
+
+    def fill(pdf):
+        pdf.row("Costs", f"2023{' ' * 26}2024", widths=(40, 60))
+        pdf.rows(("Staff", "10", "11"), ("Travel", "20", "21"), widths=(40, 30, 30))
+        pdf.row("Rent", f"30{' ' * 30}31", widths=(40, 60))
+
+    assert loaded(fill).text == (
+        "| Costs | 2023 | 2024 |\n| --- | --- | --- |\n| Staff | 10 | 11 |\n| Travel | 20 | 21 |\n| Rent | 30 | 31 |"
+    )
+
+
+def test_a_text_over_several_columns_stays_whole(loaded):
+    def fill(pdf):
+        pdf.row("Costs", "in thousands of euros", widths=(40, 60))
+        pdf.rows(("Staff", "10", "11"), ("Travel", "20", "21"), widths=(40, 30, 30))
+
+    assert "in thousands of euros" in loaded(fill).text

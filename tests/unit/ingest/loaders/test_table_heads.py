@@ -183,3 +183,15 @@ def test_one_number_among_names_above_values_is_the_name_of_its_column(records):
 def test_one_number_among_words_above_words_is_a_value(records):
     rows = (("Rates", "London", "n/a", 5), ("FX", "Paris", 3, 6), ("Bonds", "London", 4, 7))
     assert len(records(*rows)) == 3
+
+
+def test_notes_in_several_cells_above_a_head_are_a_caption(read):
+    rows = "made,by,the,,desk\nsee,notes,,,\nName,Rating,Limit,Used,Since\nAnna,low,10,7,2020\nBen,high,20,9,2021\n"
+    first, *_ = read(rows, "limits.csv")
+    assert first.text.split("\n")[1:6] == ["name: Anna", "Rating: low", "Limit: 10", "Used: 7", "Since: 2020"]
+
+
+def test_a_row_of_words_below_a_head_without_a_corner_is_a_record(read):
+    rows = "Desk,Owner,Limit,Used,\nRates,,,,open\nCredit,Ann,none,none,closed\nFunding,Ben,20,9,open\n"
+    texts = [document.text for document in read(rows, "desks.csv")]
+    assert any("Desk: Credit" in text and "Owner: Ann" in text for text in texts)

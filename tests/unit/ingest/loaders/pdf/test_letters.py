@@ -2,7 +2,11 @@
 
 import pytest
 
-from context_engine.ingest.loaders.pdf_letters import NOTHING, mended
+from context_engine.core.models import IngestSettings
+from context_engine.ingest.loaders import pdf_file
+from context_engine.ingest.loaders.ocr import RecognisedPage, Recognition
+from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, mended
+from context_engine.ingest.loaders.pdf_text import PageText
 
 
 def _mended(text, boxes, made_up=()):
@@ -54,3 +58,59 @@ def test_a_sign_without_a_name_is_seen_and_counted(one, raw_pdf):
     loaded = one(raw_pdf("BT /F 10 Tf 100 500 Td (con\\037rmed: \\0010.94 g) Tj ET"), "a.pdf")
     assert loaded.text == "con\ufffdrmed: \ufffd0.94 g"
     assert loaded.warnings == ("page 1: 2 letters have no Unicode mapping and may be wrong",)
+
+
+@pytest.fixture
+def rows_of(monkeypatch):
+    """The rows of letters 5 points wide that PDFium gives line by line, each `gap` points after the one before."""
+
+    def run(text, gap, turn=0):
+        places, left = {}, 0.0
+        for at, char in enumerate(text):
+            places[at] = (left, 0.0, left + 5, 10.0)
+            left += 0 if char == "\r" else gap if char == "\n" else 5
+        reader = object.__new__(PageText)
+        reader.text = text
+        monkeypatch.setattr(PageText, "box_at", lambda _, unit, __: places[unit])
+        monkeypatch.setattr(PageText, "_turn_at", lambda _, unit: turn if unit > 1 else 0)
+        return [row.strip() for row in reader._rows()]
+
+    return run
+
+
+def test_letters_that_are_drawn_one_by_one_are_words(rows_of):
+    """Word processors on the web draw each letter by itself; PDFium then breaks the line after each."""
+    (row,) = rows_of("l\r\ni\r\nmit", 0.0)
+    assert (row.replace(NOTHING, ""), len(row)) == ("limit", len("l\r\ni\r\nmit"))
+    assert [word.replace(NOTHING, "") for word in WORD.findall(rows_of("no\r\nlimit", 3.0)[0])] == ["no", "limit"]
+
+
+def test_letters_apart_or_turned_stay_lines(rows_of):
+    assert rows_of("12\r\n34", 5.0) == rows_of("12\r\n34", 0.0, turn=1) == ["12", "34"]
+
+
+@pytest.fixture
+def nameless(raw_pdf):
+    """The bytes of a PDF in whose Type 3 font the codes from 1 say nothing about the letters that are drawn."""
+    glyph = "500 0 0 0 400 700 d1 0 0 400 700 re f"
+    font = (
+        "<< /Type /Font /Subtype /Type3 /FontBBox [0 0 750 750] /FontMatrix [.001 0 0 .001 0 0] /FirstChar 0 "
+        f"/LastChar 9 /Widths [{'500 ' * 10}] /Encoding << /Differences [1 /n1 /n2 /n3] >> "
+        "/CharProcs << /n1 6 0 R /n2 6 0 R /n3 6 0 R >> /Resources << >> >>"
+    )
+    drawn = f"<< /Length {len(glyph)} >>\nstream\n{glyph}\nendstream"
+    return raw_pdf("BT /F 10 Tf 100 500 Td (\\001\\002\\003 \\003\\002) Tj ET", drawn, font=font)
+
+
+@pytest.mark.wording
+def test_letters_without_a_mapping_are_named(refused, nameless):
+    assert refused(nameless, "a.pdf") == (
+        "its letters have no Unicode mapping: set `ocr`, or run a text recognition (OCR) over it first"
+    )
+
+
+def test_letters_without_a_mapping_are_recognised(read, nameless, monkeypatch):
+    recognition = Recognition({0: RecognisedPage(["Limits."], 91.0)})
+    monkeypatch.setattr(pdf_file, "recognise", lambda *_: recognition)
+    (loaded,) = read(nameless, "a.pdf", settings=IngestSettings(ocr="tesseract"))
+    assert loaded.text == "[OCR, confidence 91 %]\n\nLimits."

@@ -161,7 +161,7 @@ def test_letters_without_a_unicode_mapping_are_told(one, raw_pdf):
         "/Subtype /CIDFontType2 /BaseFont /Own /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) "
         "/Supplement 0 >> /DW 600 >>] >>"
     )
-    data = raw_pdf("BT /F 10 Tf 100 500 Td <002F002C00310028> Tj ET", font=font)
+    data = raw_pdf("BT /F 10 Tf 100 500 Td <004F004C00510048> Tj ET", font=font)
     assert one(data, "a.pdf").warnings == ("page 1: 4 letters have no Unicode mapping and may be wrong",)
 
 
