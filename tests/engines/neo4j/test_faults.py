@@ -234,11 +234,12 @@ class Unwilling(FakeEmbedder):
         raise EmbedderError("no document is to be embedded")
 
 
-def test_vectors_are_kept_when_texts_are_analysed_again(vector_store: Store) -> None:
+def test_vectors_are_kept_when_texts_are_analysed_again(vector_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     write(vector_store, "a")
     before = vector_store.source().search(QUESTION).chunks
     vector_store.embedder = Unwilling(64)
-    vector_store.ask("MATCH (s:ContextEngineStore {store: 'bank'}) SET s.words_version = 'old'")
+    for module in ("sink", "store"):
+        monkeypatch.setattr(f"context_engine.adapters.sources.neo4j.{module}.WORDS_VERSION", "of a later version")
     assert isinstance(error_of(lambda: vector_store.source().search(QUESTION)), SourceUnavailable)
     write(vector_store)
     assert vector_store.source().search(QUESTION).chunks == before and len(before[0].scores) == 3
