@@ -283,7 +283,7 @@ def peer_store(dsn: str, synthetic: Synthetic) -> Any:
         Given(),
         **TABLE,
         metadata_columns=[*FIELDS],
-        index_query_options=HNSWQueryOptions(ef_search=200),
+        index_query_options=HNSWQueryOptions(ef_search=400),
         hybrid_search_config=hybrid(""),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from context_engine.core.models import (
 )
 from context_engine.errors import (
     ContextEngineError,
+    EmbedderError,
     RepartitionRequired,
     SourceAuthError,
     SourceNotFound,
@@ -224,6 +225,24 @@ def test_the_index_of_vectors_is_searched_and_watched(vector_store: Store, monke
     answer = source.search(QUESTION)
     assert [notice.code for notice in answer.notices] == [NoticeCode.ANN_RECALL_LOW] and answer.chunks == compared[0]
     assert source.examine(ExaminationRequest(domain="NPA")).details["ann_recall"] < 0.95
+
+
+class Unwilling(FakeEmbedder):
+    """An embedder of questions alone."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        raise EmbedderError("no document is to be embedded")
+
+
+def test_vectors_are_kept_when_texts_are_analysed_again(vector_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(vector_store, "a")
+    before = vector_store.source().search(QUESTION).chunks
+    vector_store.embedder = Unwilling(64)
+    for module in ("sink", "store"):
+        monkeypatch.setattr(f"context_engine.adapters.sources.neo4j.{module}.WORDS_VERSION", "of a later version")
+    assert isinstance(error_of(lambda: vector_store.source().search(QUESTION)), SourceUnavailable)
+    write(vector_store)
+    assert vector_store.source().search(QUESTION).chunks == before and len(before[0].scores) == 3
 
 
 def test_a_long_chunk_is_found_by_each_of_its_vectors(vector_store: Store) -> None:

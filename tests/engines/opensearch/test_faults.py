@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,6 @@ from context_engine.core.models import (
     Chunk,
     Condition,
     ExaminationRequest,
-    FetchRequest,
     FilterOp,
     NoticeCode,
     SourceQuery,
@@ -33,8 +32,6 @@ from context_engine.errors import (
     StoreVersionMismatch,
 )
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.java_server import missing
-from tests.opensearch_server import OpenSearchNode
 
 pytestmark = pytest.mark.slow
 QUESTION = SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=20.0)
@@ -322,55 +319,3 @@ def test_the_examination_names_the_server(vector_store: Any) -> None:
     report = vector_store.source().examine(ExaminationRequest(domain="NPA", query="approval limit"))
     assert report.ok and report.documents == 2 and report.records == 2
     assert report.kind == f"OpenSearch {report.version}" and report.search_method == "terms, k-NN"
-
-
-@pytest.fixture
-def own_node() -> Iterator[OpenSearchNode]:
-    if missing():
-        pytest.skip(f"no OpenSearch here: {missing()} is not installed")
-    with OpenSearchNode() as running:
-        yield running
-
-
-def test_a_node_killed_in_a_load_and_in_a_search_keeps_what_was_committed(own_node: Any, store: Any) -> None:
-    store.connection = store.connection.model_copy(update={"base_url": own_node.url})
-    write(store, "a")
-    with pytest.raises(ContextEngineError), store.sink() as sink:
-        for number in range(40):
-            sink.put("notes", f"b{number}", "", "1", [Chunk(content=f"The approval limit of desk {number}.")])
-        sink._flush()
-        own_node.kill()
-        assert isinstance(error_of(lambda: store.source().search(QUESTION)), SourceUnavailable)
-        sink.commit()
-    own_node.start()
-    assert found(store) == {"a"}
-    assert isinstance(error_of(lambda: write(store, "c")), StoreLocked), "the killed load holds the store for a while"
-    store.clock = FixedClock(store.clock.now() + timedelta(seconds=121))
-    write(store, "c")
-    assert found(store) == {"a", "c"} and rows(store) == 4
-    assert {chunk.document_id for chunk in store.source().fetch(FetchRequest(domain="NPA", document_ids=("a",)))} == {
-        "a"
-    }
-
-
-def test_a_node_gone_of_two_loses_nothing_that_has_a_replica_and_says_what_is_missing(
-    own_node: Any, store: Any
-) -> None:
-    store.connection = store.connection.model_copy(update={"base_url": own_node.url})
-    names = [f"d{number}" for number in range(20)]
-    with OpenSearchNode(beside=own_node) as second:
-        write(store, *names)
-        copied = type(store)(own_node.url)
-        copied.own["replicas"] = 1
-        write(copied, *names)
-        ask(store, "GET", "_cluster/health?wait_for_status=green&wait_for_nodes=2&timeout=60s")
-        query = replace(QUESTION, top_k=30)
-        assert len(store.source().search(query).chunks) == len(copied.source().search(query).chunks) == 20
-        second.kill()
-        ask(store, "GET", "_cluster/health?wait_for_nodes=1&timeout=60s")
-        whole, part = copied.source().search(query), store.source().search(query)
-        assert len(whole.chunks) == 20 and not whole.failures
-        assert 0 < len(part.chunks) < 20, "the shards of one node answer"
-        (failure,) = part.failures
-        assert isinstance(failure, SourceUnavailable) and failure.retryable and failure.source_id == "notes"
-        assert isinstance(error_of(lambda: list(store.source().list_chunks())), SourceUnavailable)

@@ -17,7 +17,6 @@ from context_engine.errors import (
     SourceAuthError,
     SourceError,
     SourceNotFound,
-    SourceTimeout,
     SourceUnavailable,
     StoreError,
     StoreLocked,
@@ -93,17 +92,6 @@ def test_a_second_writer_is_refused(store: Any) -> None:
     with store.sink():
         assert isinstance(error_of(lambda: write(store, "a")), StoreLocked)
     write(store, "a")
-
-
-def test_a_locked_table_is_a_timeout(store: Any) -> None:
-    write(store, "a")
-    source = store.source()
-    with psycopg.connect(store.dsn) as connection:
-        connection.execute(f"LOCK TABLE {store.schema}.words IN ACCESS EXCLUSIVE MODE".encode())
-        query = SourceQuery(text="approval limit", domain="NPA", top_k=10, timeout_s=0.5)
-        error = error_of(lambda: source.search(query))
-    assert isinstance(error, SourceTimeout) and error.retryable
-    assert {chunk.document_id for chunk in source.search(QUESTION).chunks} == {"a"}
 
 
 def test_a_search_goes_on_after_its_idle_connection_was_ended(store: Any) -> None:

@@ -23,11 +23,20 @@ TITLES: Final = ("title_words", "head_words")
 _SPECIAL: Final = re.compile(r'([+\-&|!(){}\[\]^"~*?:\\/])')
 
 
+_MOST_NUMBERS: Final = 200
+"""Numbers that a full text query may ask for; the server's limit is 1,024 clauses."""
+
+
 class NodeCondition(NamedTuple):
-    """A condition on a node `n`, in Cypher, and the values of its parameters."""
+    """A condition on a node `n`, in Cypher, and the values of its parameters.
+
+    Attributes:
+        lucene: a full text query that finds all chunks that meet it, and perhaps others; "" if there is none.
+    """
 
     text: str
     values: Mapping[str, Any]
+    lucene: str = ""
 
 
 TRUE: Final = NodeCondition("true", {})
@@ -45,8 +54,9 @@ class NodeConditions:
 
     def having(self, numbers: Iterable[int]) -> NodeCondition:
         """Return the condition for rows with at least one of some numbers."""
-        name = f"numbers_{next(self._names)}"
-        return NodeCondition(f"any(number IN n.attributes WHERE number IN ${name})", {name: list(numbers)})
+        name, some = f"numbers_{next(self._names)}", list(numbers)
+        lucene = " ".join(f"numbers:{number}" for number in some) if len(some) <= _MOST_NUMBERS else ""
+        return NodeCondition(f"any(number IN n.attributes WHERE number IN ${name})", {name: some}, lucene)
 
     def without(self, rows: NodeCondition) -> NodeCondition:
         """Return the condition for all other rows."""
@@ -54,15 +64,17 @@ class NodeConditions:
 
     def in_all(self, parts: list[NodeCondition]) -> NodeCondition:
         """Return the condition for rows of every part."""
-        return self._joined(" AND ", parts)
+        return self._joined(" AND ", parts, " ".join(f"+({part.lucene})" for part in parts if part.lucene))
 
     def in_any(self, parts: list[NodeCondition]) -> NodeCondition:
         """Return the condition for rows of any part."""
-        return self._joined(" OR ", parts)
+        known = all(part.lucene for part in parts)
+        return self._joined(" OR ", parts, " ".join(f"({part.lucene})" for part in parts) if known else "")
 
-    def _joined(self, word: str, parts: list[NodeCondition]) -> NodeCondition:
+    def _joined(self, word: str, parts: list[NodeCondition], lucene: str) -> NodeCondition:
         values = {name: value for part in parts for name, value in part.values.items()}
-        return NodeCondition(f"({word.join(part.text for part in parts)})", values)
+        asked = lucene if lucene.count(":") <= _MOST_NUMBERS else ""
+        return NodeCondition(f"({word.join(part.text for part in parts)})", values, asked)
 
 
 class GraphView(NamedTuple):

@@ -131,6 +131,7 @@ def new_document(document: WrittenDocument, *, key: int, first: int, commit: int
             fields |= pairs
             node |= {
                 "attributes": sorted(pairs),
+                "numbers": " ".join(map(str, sorted(pairs))),
                 "section": first + 1 + text.first,
                 **_words(chunk, StoredTerms.of(text)),
             }

@@ -136,7 +136,7 @@ class NodeSearch(ViewSearch):
         """Return the rows of each of some documents that hold words of the question, best first."""
         if not self._words:
             return {}
-        inside = NodeCondition(f"{source.condition.text} AND n.document = $document", source.condition.values)
+        inside = source.condition._replace(text=f"{source.condition.text} AND n.document = $document")
         chosen = self._by_text(inside)
         rows_of = {
             document: self._scored(chosen, inside, pool=LEAST_POOL, document=document).rows for document in documents
@@ -153,12 +153,13 @@ class NodeSearch(ViewSearch):
         asked = _SPARE * wanted
         while True:
             by_index = self._indexed if asked <= _MOST_NEIGHBOURS else []
+            others = [key for key in self._view.keys if key not in by_index]
             parts = [self._by_text(condition)] if self._words else []
             parts += [] if self._vector is None else self._nearest(condition, by_index)
             if not parts:
                 return _Found([], 0, [], {}, {}, {})
             scored = self._scored(" UNION ALL ".join(parts), condition, pool=pool, limit=wanted, asked=asked,
-                                 exact=[key for key in self._view.keys if key not in by_index],
+                                 exact=[text_index(self._view.store, key) for key in others], exact_keys=others,
                                  indexes=[vector_index(self._view.store, key) for key in by_index])  # fmt: skip
             near = scored.near[:wanted]
             if len(near) >= wanted or not by_index or asked >= self._ranker.collection.chunks:
@@ -193,7 +194,8 @@ class NodeSearch(ViewSearch):
             f"CALL {{ {chosen} }} WITH row, collect(by_text) AS parts MATCH (n:{self._view.store} {{row: row}})"
             f" WITH row, parts, head([x IN collect(n) WHERE x:Chunk]) AS c, {cosine} AS cosine,"
             f" {vectors} AS near RETURN row, parts, cosine, near, c.store_class, {_ROW} ORDER BY cosine DESC, row",
-            **condition.values, **values, words=self._words, vector=self._vector,
+            **condition.values, **values, vector=self._vector, within=condition.lucene,
+            words=f"+({self._words}) +({condition.lucene})^0" if condition.lucene else self._words,
             text_indexes=[text_index(self._view.store, key) for key in self._view.keys],
         )  # fmt: skip
         # The server gives (1 + cosine) / 2.
@@ -224,9 +226,13 @@ class NodeSearch(ViewSearch):
             "WITH n.row AS row, max(vector.similarity.cosine(n.embedding, $vector)) AS score"
             " RETURN row, false AS by_text ORDER BY score DESC, row LIMIT $limit"
         )
+        within = (  # the index of words knows which chunks have the values that a filter asks for
+            "UNWIND $exact AS name CALL db.index.fulltext.queryNodes(name, $within) YIELD node AS c WITH c.row AS row"
+            f" MATCH (n:{self._view.store} {{row: row}})"
+        )
         compared = (
-            f"MATCH (n:{self._view.store}) WHERE n.embedding IS NOT NULL AND n.store_class IN $exact AND"
-            f" {self._readable(condition)} {best}"
+            f"{within if condition.lucene else f'MATCH (n:{self._view.store})'} WHERE n.embedding IS NOT NULL"
+            f" AND n.store_class IN $exact_keys AND {self._readable(condition)} {best}"
         )
         searched = (
             "UNWIND $indexes AS name CALL db.index.vector.queryNodes(name, $asked, $vector) YIELD node AS n"

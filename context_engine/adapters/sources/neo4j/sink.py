@@ -98,7 +98,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
         indexes = class_indexes(self._store, keys, dimension, anew=anew)
         self._lease.server.change_schema([*store_indexes(self._store), *indexes])
         if others or reworded:
-            self._write_again("true", embed=embedder is not None)
+            self._write_again("true", embed=others)
         elif embedder is not None:
             self._write_again("n.unembedded", embed=True)
         self._move()
@@ -280,15 +280,15 @@ class Neo4jSink(ServerSink[NodeDocument]):
         """Write some documents again; a source without a known place stays in its class.
 
         Args:
-            embed: make their vectors anew.
+            embed: make their vectors anew; else those that are missing, if there is an embedder.
         """
         holds = {each.key: each.holds for each in self._classes.values()}
         records = self._read(
             f"MATCH (n:{self._store}:Document) WHERE {VISIBLE} AND {condition} RETURN n.row, n.source, n.document_id,"
-            " n.version, n.content_hash, n.claimed, n.store_class ORDER BY n.row",
+            " n.version, n.content_hash, n.claimed, n.store_class, n.unembedded ORDER BY n.row",
             **values,
         )
-        for row, source_id, document_id, version, content_hash, claimed, key in records:
+        for row, source_id, document_id, version, content_hash, claimed, key, unembedded in records:
             lists = self._read(f"MATCH (n:{self._store} {{row: $row}}) RETURN {whole_chunks(self._store)}", row=row)
             chunks = [WholeChunk(*chunk) for (stored,) in lists for chunk in stored]
             place, name = self._place(source_id), (source_id, document_id, version)
@@ -298,7 +298,8 @@ class Neo4jSink(ServerSink[NodeDocument]):
             if now != holds[key]:
                 self._moved |= {key, self._class_of(now).key}
             rows = [chunk.row for chunk in chunks]
-            self._write(WrittenDocument(name, content_hash, claimed, moment, rows, None if embed else vectors), now)
+            kept = None if embed or (unembedded and self._embedder is not None) else vectors
+            self._write(WrittenDocument(name, content_hash, claimed, moment, rows, kept), now)
 
     def _class_of(self, holds: AccessClass) -> StoreClass:
         """Return an access class; a new one gets indexes."""

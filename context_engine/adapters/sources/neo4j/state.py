@@ -25,7 +25,7 @@ from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMisma
 LAYOUT_VERSION: Final = 1
 LEASE_S: Final = 120.0
 """Seconds after which a silent writer counts as ended, so that another may write."""
-WORDS_VERSION: Final = f"{ANALYSER_VERSION}.2"
+WORDS_VERSION: Final = f"{ANALYSER_VERSION}.3"
 """The analysis that the words were made with."""
 VISIBLE: Final = "n.born <= $generation AND (n.died IS NULL OR n.died > $generation)"
 """The condition for the nodes of a commit."""
@@ -260,7 +260,7 @@ def class_indexes(store: str, keys: Sequence[int], dimension: int, *, anew: bool
     for key in keys:
         statements.append(
             f"CREATE FULLTEXT INDEX {text_index(store, key)} IF NOT EXISTS FOR (n:{store}_{key})"
-            " ON EACH [n.words, n.title_words, n.head_words, n.defined, n.written, n.source]"
+            " ON EACH [n.words, n.title_words, n.head_words, n.defined, n.written, n.source, n.numbers]"
             " OPTIONS {indexConfig: {`fulltext.analyzer`: 'whitespace'}}"
         )
         if dimension:

@@ -153,7 +153,7 @@ class DocumentWriter(ServerSink[HeldDocument]):
             self._writer.mark([stored.index_name], rows, self._state.writing)
             return
         self._flush()
-        self._calls.ask("POST", f"{stored.index_name}/_refresh")
+        self._calls.refresh([stored.index_name])
         self._writer.delete([stored.index_name], rows)
         own = (document_id, version)
         self._taken_now = {name: by for name, by in self._taken_now.items() if (name[0], by) != (source_id, own)}
@@ -203,10 +203,10 @@ class DocumentWriter(ServerSink[HeldDocument]):
             self._calls.ask("DELETE", name)
         indices = [index for index in self._indices if index in names]
         if indices:
-            self._calls.ask("POST", f"{','.join(indices)}/_refresh")
+            self._calls.refresh(indices)
             self._writer.delete(indices, {"bool": {"must_not": [self._state.visible]}})
             self._writer.mark(indices, both(self._state.visible, {"exists": {"field": "died"}}), None)
-            self._calls.ask("POST", f"{','.join(indices)}/_refresh")
+            self._calls.refresh(indices)
 
     def _names(self) -> set[str]:
         """Return the names of the store's indices on the server."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -216,6 +216,20 @@ class Calls:
             if len(hits) < _PAGE:
                 return
             body["search_after"] = hits[-1]["sort"]
+
+    def refresh(self, indices: Iterable[str]) -> None:
+        """Let searches find what was written.
+
+        Raises:
+            SourceError: the server failed; or a shard without a copy is missing, now or at an earlier search of this
+                writer, so that a commit would lack rows.
+        """
+        path = ",".join(sorted(indices))
+        shards = self.ask("POST", f"{path}/_refresh")["_shards"]
+        if shards["successful"] < shards["total"]:  # where only replicas are missing, every shard still answers
+            self._note(self.ask("POST", f"{path}/_search", {"size": 0}))
+        if self.failures:
+            raise self.failures[0]
 
     def bulk(self, lines: Sequence[tuple[str, ...]]) -> None:
         """Make some changes; those that the server refuses for being busy are sent again.

@@ -91,7 +91,7 @@ class OpenSearchSink(DocumentWriter):
         with self._whole():
             self._flush()
             if self._touched:
-                self._calls.ask("POST", f"{','.join(sorted(self._touched))}/_refresh")
+                self._calls.refresh(self._touched)
             before, number = self._state, self._state.writing
             known = self._classes.values()
             classes = [each._replace(generation=number) if each.index_name in self._touched else each for each in known]

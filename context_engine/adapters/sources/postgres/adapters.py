@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, failures, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, one_row
 from context_engine.adapters.sources.postgres.schema import StoreState, read_state
 from context_engine.adapters.sources.postgres.search import SnapshotView
 from context_engine.adapters.sources.postgres.vectors import received, sent
@@ -49,7 +49,7 @@ def adapter_rows(session: Session, state: StoreState | None = None, store: str =
 @contextmanager
 def writing_adapters(servers: Servers, origin: Origin | None = None) -> Iterator[AdapterRows]:
     """Yield the adapters in a transaction; see `AdapterKeeping`."""
-    with failures(), closing(servers.session(write=True)) as session, session.transaction():
+    with servers.failures(), closing(servers.session(write=True)) as session, session.transaction():
         state = read_state(session)
         if not state.keeps_adapters:
             raise StoreVersionMismatch(f"its tables are of an older version: '{INGEST}' brings them up to date")

@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final, Literal, LiteralString, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -44,7 +44,13 @@ stored outside the row.
 """
 AT_USUAL_COSTS: Final = f"SET LOCAL random_page_cost TO DEFAULT; {{}}; {BY_WORDS}"
 """Runs the query in the place of {} at the server's own costs."""
-_WRITES: Final = "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
+_WRITES: Final = (
+    "SET lock_timeout = '10s'; SET statement_timeout = '10min'; SET synchronous_commit = on;"
+    " SELECT set_config(name, '2s', false) FROM pg_settings"
+    " WHERE name = 'client_connection_check_interval' AND version() LIKE '%linux%'"
+)
+"""The server of PostgreSQL 14 and newer also ends the statement of a writer that was killed, which else locks the store
+for as long as it takes to build an index."""
 _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
 _UNTRUSTED: Final = re.compile(r"certificate verify failed|does not match host name|root certificate file")
 
@@ -52,6 +58,15 @@ INGEST: Final = "context-engine ingest PATH --to postgres"
 """The command that makes, fills and mends the tables."""
 NOT_LOADED: Final = "an index needs a library that is not loaded: add pg_textsearch to shared_preload_libraries"
 NOTHING_WRITTEN: Final = f"nothing was ingested into its schema: run '{INGEST}'"
+_LOCKED: Final = "55P03"
+_LOCKS: Final = (
+    "SELECT DISTINCT relname FROM pg_locks JOIN pg_class ON pg_class.oid = relation"
+    " WHERE granted AND relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
+    " AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') ORDER BY relname"
+)
+"""The tables of the store that a writer or a reader may have to wait for."""
+_LOCK_SHARE: Final = 0.8
+"""Share of a search's time for which it waits for a lock; with the rest it says whose lock that was."""
 _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "25006": (SourceUnavailable, "the server is read-only: name the primary in base_url", False),
     "28": (SourceAuthError, "the server refuses the user or the password: correct user and api_key", False),
@@ -63,15 +78,18 @@ _MEANINGS: Final[dict[str, tuple[type[SourceError], str, bool]]] = {
     "40": (SourceUnavailable, "the server ended the transaction: ask again", True),
     "53": (SourceUnavailable, "the server is short of disk space, memory or connections", True),
     "55000": (SourceUnavailable, f"{NOT_LOADED}, and restart the server", False),
-    "55P03": (SourceBusy, "another process holds a lock on the tables: ask again", True),
+    _LOCKED: (SourceBusy, "another process holds a lock on {locked}: ask again", True),
     "57014": (SourceTimeout, "the statement took longer than its time limit: ask again, or raise it", True),
     "57P": (SourceUnavailable, "the server is stopping or starting: ask again", True),
 }
 
 
 @contextmanager
-def failures() -> Iterator[None]:
+def failures(locked: Callable[[], str] = lambda: "the tables") -> Iterator[None]:
     """Turn errors of the driver into a `SourceError` of the right kind.
+
+    Args:
+        locked: returns the names of the tables that another process has locked.
 
     Raises:
         SourceError: the database failed; the message has the remedy and no credentials.
@@ -79,10 +97,10 @@ def failures() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise _failure(error) from error
+        raise _failure(error, locked) from error
 
 
-def _failure(error: psycopg.Error) -> SourceError:
+def _failure(error: psycopg.Error, locked: Callable[[], str]) -> SourceError:
     """Return the error for callers; the server's own words, which may name hosts, are only logged."""
     state, reason = error.sqlstate or "", str(error).strip().partition("\n")[0]
     logger.warning("PostgreSQL: %s %s", state, redacted(reason) or type(error).__name__)
@@ -91,7 +109,7 @@ def _failure(error: psycopg.Error) -> SourceError:
     known = next((_MEANINGS[state[:length]] for length in (5, 3, 2) if state[:length] in _MEANINGS), None)
     if known is not None:
         kind, meaning, retryable = known
-        return kind(meaning, retryable=retryable)
+        return kind(meaning.format(locked=locked()) if state == _LOCKED else meaning, retryable=retryable)
     if _UNTRUSTED.search(str(error)):
         return SourceUnavailable(NOT_TRUSTED)
     if isinstance(error, psycopg.OperationalError):
@@ -163,15 +181,28 @@ class Servers:
         self._idle: list[Session] = []
         self._lock, self._turns = threading.Lock(), threading.BoundedSemaphore(self._connect().max_connections)
 
+    def failures(self) -> AbstractContextManager[None]:
+        """Turn errors of the driver into a `SourceError`; that of a lock names the tables."""
+        return failures(self._locked)
+
+    def _locked(self) -> str:
+        """Return the names of the tables that another process has locked, as an error says them."""
+        try:
+            with closing(self.session(write=False)) as session:
+                names = [repr(name) for (name,) in session.execute(_LOCKS)]
+        except psycopg.Error:
+            names = []
+        return ", ".join(names) or "the tables"
+
     @contextmanager
     def reading(self, timeout_s: float) -> Iterator[Session]:
         """Yield a session in a read-only snapshot, in which no statement takes longer than `timeout_s`.
 
         Raises:
-            SourceBusy: all connections are in use.
+            SourceBusy: all connections are in use, or another process has locked a table.
             SourceError: the server failed.
         """
-        with turn(self._turns, timeout_s), failures():
+        with turn(self._turns, timeout_s), self.failures():
             session = self._begun(max(int(1000 * timeout_s), 1))
             try:
                 yield session
@@ -186,6 +217,7 @@ class Servers:
         """Return a session in a transaction; one that the server has closed meanwhile is replaced."""
         begin = (
             f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {timeout_ms};"
+            f" SET LOCAL lock_timeout = {max(int(_LOCK_SHARE * timeout_ms), 1)};"
             f" SET LOCAL context_engine.classes = '*'; {BY_WORDS}"
         )
         while True:

@@ -12,7 +12,6 @@ from context_engine.adapters.sources.postgres.connection import (
     INGEST,
     Servers,
     Session,
-    failures,
     one_row,
 )
 from context_engine.adapters.sources.postgres.schema import (
@@ -47,7 +46,7 @@ def copy_store(servers: Servers, target: str) -> None:
         StoreError: its tables are of another version.
         SourceError: there is nothing to copy, or the server failed.
     """
-    with failures(), closing(servers.session(write=True)) as session:
+    with servers.failures(), closing(servers.session(write=True)) as session:
         session.execute("SET statement_timeout = 0")
         with session.transaction():
             session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -62,7 +61,7 @@ def drop_copy(servers: Servers, target: str) -> None:
     Raises:
         SourceError: the server failed.
     """
-    with failures(), closing(servers.session(write=True)) as session:
+    with servers.failures(), closing(servers.session(write=True)) as session:
         session.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(target)))
 
 
@@ -80,7 +79,7 @@ def rebuild_indexes(servers: Servers) -> None:
     Raises:
         SourceError: the server failed.
     """
-    with failures(), closing(servers.session(write=True)) as session:
+    with servers.failures(), closing(servers.session(write=True)) as session:
         session.execute("SET statement_timeout = 0")
         session.execute(sql.SQL("REINDEX SCHEMA {}").format(sql.Identifier(servers.address.schema)))
 

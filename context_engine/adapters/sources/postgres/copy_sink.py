@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from context_engine.adapters.sources.postgres.calibrations import extent_of
-from context_engine.adapters.sources.postgres.connection import Session, failures
+from context_engine.adapters.sources.postgres.connection import Session
 from context_engine.adapters.sources.postgres.schema import class_key
 from context_engine.adapters.sources.postgres.sink import PostgresSink
 from context_engine.core.models import ClassCalibration, WholeDocument
@@ -18,13 +18,13 @@ class PostgresCopySink(PostgresSink):
 
     def accept_vectors(self, model_id: str, dimension: int) -> bool:
         """Prepare for vectors of another store; return whether the server has pgvector (`CopySink`)."""
-        with failures():
+        with self._servers.failures():
             self._begin()
             return self._vectors.accept(model_id, dimension)
 
     def put_stored(self, source_id: str, document: WholeDocument) -> None:
         """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
-        with failures():
+        with self._servers.failures():
             row, rids, searched = self._write(
                 source_id, document.key, document.content_hash, document.chunks, document.indexed_at
             )
@@ -34,7 +34,7 @@ class PostgresCopySink(PostgresSink):
 
     def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
         """Commit, build the indexes of large classes, and replace the calibrations if any are given (`CopySink`)."""
-        with failures():
+        with self._servers.failures():
             self._begin()
             keep_calibrations(self._session, domain, source_ids, calibrations)
             self.commit()

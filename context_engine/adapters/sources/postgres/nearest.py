@@ -23,10 +23,15 @@ _STORED: Final = (
     " FROM state LEFT JOIN pg_extension ON extname = 'vector'"
 )
 _BY_INDEX: Final = (
-    "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 200; "
+    "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = 400; "
     "SET LOCAL hnsw.max_scan_tuples = 100000; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; "
     "{}; SET LOCAL enable_seqscan = on; SET LOCAL enable_sort = on"
 )
+"""Runs the query in the place of {} by the index.
+
+Among 750,000 vectors in clusters, 400 questions had a recall of .968 with an `ef_search` of 200, .983 with 400 and .986
+with 600; 7, 1 and 0 of them lost all neighbours. The server needed 2.6, 3.0 and 5.1 ms of CPU.
+"""
 _ITERATIVE_FROM: Final = (0, 8)
 """The version of pgvector from which an index is read on under a filter; before it, rows would be lost."""
 

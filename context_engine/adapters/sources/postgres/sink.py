@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres import bm25
 from context_engine.adapters.sources.postgres.adapters import adapter_rows
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, failures, one_row
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, one_row
 from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import (
     WORDS_VERSION,
@@ -75,12 +75,12 @@ class PostgresSink(CommittingSink):
         repair: bool = False,
         search_role: str | None = None,
     ) -> None:
-        self._address, self._now, self._place, self._repair = servers.address, now, place, repair
+        self._servers, self._now, self._place, self._repair = servers, now, place, repair
         self._source_keys: dict[str, int] = {}
         self._search_role = search_role
         self._hashes: dict[str, dict[tuple[str, str], str]] = {}
         self._written, self._touched = 0, set[int]()
-        with failures():
+        with self._servers.failures():
             self._session = servers.session(write=True)
             try:
                 self._open(embedder)
@@ -89,7 +89,7 @@ class PostgresSink(CommittingSink):
                 raise
 
     def _open(self, embedder: Embedder | None) -> None:
-        schema = self._address.schema
+        schema = self._servers.address.schema
         (free,) = one_row(self._session, "SELECT pg_try_advisory_lock(%s)", (_lock_number(schema),))
         if not free:
             raise StoreLocked(f"schema {schema!r} is being written to by another process: wait until it has finished")
@@ -112,7 +112,7 @@ class PostgresSink(CommittingSink):
         known = self._known(source_id)
         if known.get((document_id, version)) == content_hash:
             return False
-        with failures():
+        with self._servers.failures():
             moment = self._now().isoformat(timespec="seconds")
             self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
@@ -145,7 +145,7 @@ class PostgresSink(CommittingSink):
         """Remove a document; return whether it existed."""
         if self._known(source_id).pop((document_id, version), None) is None:
             return False
-        with failures():
+        with self._servers.failures():
             self._begin()
             self._remove(self._source_key(source_id), document_id, version)
         return True
@@ -156,7 +156,7 @@ class PostgresSink(CommittingSink):
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
         """Return the path of a document's file, or None if its chunks do not state it."""
-        with failures():
+        with self._servers.failures():
             row = self._session.execute(
                 "SELECT source_file FROM documents JOIN sources USING (source_key)"
                 " WHERE source_id = %s AND document_id = %s AND version = %s",
@@ -171,7 +171,7 @@ class PostgresSink(CommittingSink):
             EmbedderError: the model failed; nothing is committed.
             SourceError: the server failed: everything since the last commit is lost.
         """
-        with failures():
+        with self._servers.failures():
             self._begin()
             self._touched |= self._vectors.embed()
             self._words.write_counts()
@@ -199,7 +199,7 @@ class PostgresSink(CommittingSink):
 
     def _finish(self) -> None:
         """Renew the server's statistics, and build the missing indexes of vectors and of BM25."""
-        with failures():
+        with self._servers.failures():
             if self._written >= _ANALYSE_FROM:
                 self._analyse()
             self._session.execute("SET statement_timeout = 0")
@@ -213,12 +213,13 @@ class PostgresSink(CommittingSink):
             EmbedderError, SourceError: as `commit`.
         """
         self.commit()
-        with failures():
+        with self._servers.failures():
             scrub(self._session)
             self._words = WordWriter(self._session)
+        schema = self._servers.address.schema
         return (
-            f"freed pages of schema {self._address.schema!r} may hold copies until they are reused ('VACUUM FULL' "
-            "rewrites them at once), WAL archives, replicas and backups until they are recycled"
+            f"freed pages of schema {schema!r} may hold copies until they are reused ('VACUUM FULL' rewrites them at "
+            "once), WAL archives, replicas and backups until they are recycled"
         )
 
     def close(self) -> None:
@@ -227,7 +228,7 @@ class PostgresSink(CommittingSink):
 
     def report(self, written: int) -> SinkReport:
         """Return the report of a run."""
-        return SinkReport(f"schema {self._address.schema!r} of connection {self._address.connection!r}")
+        return SinkReport(f"schema {self._servers.address.schema!r} of connection {self._servers.address.connection!r}")
 
     def _begin(self) -> None:
         status = self._session.info.transaction_status
@@ -240,7 +241,7 @@ class PostgresSink(CommittingSink):
 
     def _known(self, source_id: str) -> dict[tuple[str, str], str]:
         if source_id not in self._hashes:
-            with failures():
+            with self._servers.failures():
                 rows = self._session.execute(
                     "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
                     " WHERE source_id = %s",

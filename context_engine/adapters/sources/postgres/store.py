@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from context_engine.adapters.sources.postgres import adapters, calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, failures, store_name
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, store_name
 from context_engine.adapters.sources.postgres.copies import probe
 from context_engine.adapters.sources.postgres.graph import StoreGraph
 from context_engine.adapters.sources.postgres.row_security import name_classes
@@ -150,7 +150,7 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
     ) -> None:
         """Replace the calibrations of a plan (`Calibratable`)."""
-        with failures(), closing(self._servers.session(write=True)) as session, session.transaction():
+        with self._servers.failures(), closing(self._servers.session(write=True)) as session, session.transaction():
             calibrations.keep(session, domain, plan, found)
 
     @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("neo4j")
 
-from context_engine.adapters.sources.neo4j.conditions import NodeConditions, all_in_head, lucene
+from context_engine.adapters.sources.neo4j.conditions import NOTHING, TRUE, NodeConditions, all_in_head, lucene
 from context_engine.adapters.sources.neo4j.rows import NewDocument, embed, new_document
 from context_engine.adapters.sources.stores.chunk_rows import encode
 from context_engine.adapters.sources.stores.sinks import WrittenDocument
@@ -97,3 +97,14 @@ def test_marks_of_the_query_language_are_escaped(term: str, clause: str) -> None
 
 def test_a_head_that_holds_every_word() -> None:
     assert all_in_head(["npa"]) == "+(title_words:npa^1.0000 head_words:npa^1.0000)"
+
+
+def test_what_the_index_of_words_is_asked_admits_all_that_meets_the_condition() -> None:
+    sets = NodeConditions()
+    one, two, many = sets.having([1]), sets.having([2, 3]), sets.having(range(1000))
+    assert (one.lucene, two.lucene, many.lucene) == ("numbers:1", "numbers:2 numbers:3", "")
+    assert sets.in_all([one, sets.without(two), many]).lucene == "+(numbers:1)"
+    assert sets.in_any([one, two]).lucene == "(numbers:1) (numbers:2 numbers:3)"
+    assert {sets.in_any([one, other]).lucene for other in (many, TRUE, sets.without(two))} == {""}
+    assert sets.in_all([sets.in_any([one, two]), one]).lucene == "+((numbers:1) (numbers:2 numbers:3)) +(numbers:1)"
+    assert sets.in_all([NOTHING]).lucene == sets.in_all([sets.having(range(150))] * 2).lucene == ""

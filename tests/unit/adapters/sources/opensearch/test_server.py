@@ -148,3 +148,28 @@ def test_a_refused_change_is_not_sent_again() -> None:
     route = respx.post(f"{BASE}/_bulk").respond(json={"items": [{"index": busy}, {"index": refused}]})
     assert isinstance(error_of(lambda: calls().bulk([("1", "a"), ("2", "b")])), SourceProtocolError)
     assert route.call_count == 1
+
+
+@respx.mock
+@pytest.mark.parametrize(("answering", "lost"), [(2, False), (1, True)])
+def test_a_refresh_that_lacks_copies_is_enough_while_every_shard_answers(answering: int, lost: bool) -> None:
+    respx.post(f"{BASE}/notes-1,notes-2/_refresh").respond(json={"_shards": {"total": 4, "successful": 2, "failed": 0}})
+    shards = {"total": 2, "successful": answering, "failed": 0}
+    searched = respx.post(f"{BASE}/notes-1,notes-2/_search").respond(json={"_shards": shards, "hits": {"hits": []}})
+    if lost:
+        error = error_of(lambda: calls().refresh({"notes-2", "notes-1"}))
+        assert isinstance(error, SourceUnavailable) and error.retryable and "1 of 2 shards" in str(error)
+    else:
+        calls().refresh({"notes-2", "notes-1"})
+    assert searched.called
+
+
+@respx.mock
+def test_nothing_is_committed_after_a_search_of_the_writer_that_lacked_a_shard() -> None:
+    respx.post(f"{BASE}/_msearch").respond(
+        json={"responses": [{"status": 200, **HIT, "_shards": {"total": 2, "successful": 1}}]}
+    )
+    respx.post(f"{BASE}/notes-1/_refresh").respond(json={"_shards": {"total": 2, "successful": 2, "failed": 0}})
+    writer = calls()
+    writer.search([SearchBody(["notes-1"], {})])
+    assert isinstance(error_of(lambda: writer.refresh(["notes-1"])), SourceUnavailable)
