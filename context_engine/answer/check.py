@@ -129,8 +129,8 @@ def check(
     claim = _claim(text, _known(cited.values(), known))
     if len(read(claim)) > _MOST_TOKENS:
         return _refused(text, SentenceFinding("length", f"the sentence has more than {_MOST_TOKENS} words and marks"))
-    if _CUT_OFF.search(text):
-        return _refused(text, SentenceFinding("incomplete", "the sentence ends before it says anything"))
+    if _CUT_OFF.search(text) or _begins_with_nothing(claim):
+        return _refused(text, SentenceFinding("incomplete", "the sentence begins or ends before it says anything"))
     if places:
         known = [(label, item) for label, item in known if _is_quoted(label, item, places.values())]
     checked = _checked(text, claim, known, _weights(evidence.values()), cited)
@@ -176,6 +176,12 @@ def _claim(text: str, known: _KnownKeys) -> str:
         if all(token.key in (known.every if token.kind is MeaningKind.WORD else known.headings) for token in tokens):
             rest = f", {rest.removeprefix(', ').removeprefix(topic[0])}"
     return rest
+
+
+def _begins_with_nothing(claim: str) -> bool:
+    """Return whether a sentence joins something to nothing: "The same, and a desk must"."""
+    marks = [token.key for token in read(claim.removeprefix(", "))[:2] if token.kind is MeaningKind.BREAK]
+    return len(marks) > 1
 
 
 def _refused(text: str, finding: SentenceFinding) -> Sentence:

@@ -32,6 +32,7 @@ class Clause(NamedTuple):
         whole: keys of the whole statement that the clause is of.
         cells: of a row of a table or record, its name first; empty for prose.
         referents: keys of what a pronoun at its beginning may stand for, the subject of the sentence before.
+        other_rows: keys that only other rows of the table have.
     """
 
     tokens: tuple[MeaningToken, ...]
@@ -42,6 +43,7 @@ class Clause(NamedTuple):
     whole: frozenset[str]
     cells: tuple[ClauseCell, ...] = ()
     referents: frozenset[str] = frozenset()
+    other_rows: frozenset[str] = frozenset()
 
     @property
     def own(self) -> tuple[MeaningToken, ...]:
@@ -66,7 +68,7 @@ class StatedClause(NamedTuple):
 
     Attributes:
         keys: of its content and what stands around it.
-        context, before, referents: see `Clause`.
+        context, before, referents, other_rows: see `Clause`.
         lead: the tokens of its lead-in.
         parts: its segments; the parts stand between semicolons.
         cells: of a row; the first names it.
@@ -80,6 +82,7 @@ class StatedClause(NamedTuple):
     parts: tuple[tuple[_Segment, ...], ...]
     cells: tuple[ClauseCell, ...]
     referents: frozenset[str] = frozenset()
+    other_rows: frozenset[str] = frozenset()
 
     @property
     def tokens(self) -> tuple[MeaningToken, ...]:
@@ -118,7 +121,7 @@ class StatedClause(NamedTuple):
                     continue
                 chosen = [segment for place, segment in enumerate(part) if _belongs(part, place, start, end)]
                 if start > plain[0] and (subject := _shared_subject(part[plain[0] : start], part[start])):
-                    chosen = [_Segment(subject, False), *_behind(part[plain[0] : start]), *chosen]
+                    chosen = [_Segment(subject, False), *_behind(part[plain[0] : start]), *_joined(subject, chosen)]
                 yield self._clause(chosen)
 
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
@@ -133,6 +136,8 @@ def stated(evidence: Evidence) -> tuple[StatedClause, ...]:
     members = [statement for statement in statements(evidence) if statement.kind is not StatementKind.LIST]
     fields = [statement for statement in members if statement.kind is StatementKind.FIELD]
     out = [_read(statement) for statement in members if statement.kind is not StatementKind.FIELD]
+    in_rows = frozenset[str]().union(*(content_keys(cell.tokens) for item in out for cell in item.cells))
+    out = [item._replace(other_rows=in_rows - item.keys) if item.cells else item for item in out]
     return (*out, _record(evidence, fields)) if fields else tuple(out)
 
 
@@ -193,18 +198,27 @@ def _field(field: Statement) -> ClauseCell:
 def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
     """Return a row's name and the cells that a sentence speaks of; the others show their columns alone."""
     head, *others = row.cells
+    asked -= content_keys(head.tokens)
     named = [cell for cell in others if content_keys(cell.column) & asked]
-    chosen = [cell for cell in named or others if _is_asked(cell, asked)]
+    contents = [content_keys(cell.tokens) for cell in others]
+    repeated = [keys for keys in contents if head.tokens and contents.count(keys) > 1]
+    chosen = [cell for cell in named or others if _is_asked(cell, asked, content_keys(head.tokens), repeated)]
     shown = (cell if cell in chosen else cell._replace(tokens=()) for cell in others)
     tokens = (*head.tokens, *(token for cell in chosen for token in (*cell.column, *cell.tokens)))
-    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *shown))
+    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *shown), other_rows=row.other_rows)
 
 
-def _is_asked(cell: ClauseCell, asked: frozenset[str]) -> bool:
-    keys, column = content_keys(cell.tokens), content_keys(cell.column)
-    if not keys:  # "none", "yes"
+def _is_asked(
+    cell: ClauseCell, asked: frozenset[str], name: frozenset[str], repeated: Sequence[frozenset[str]]
+) -> bool:
+    """Return whether a sentence has half of a cell's words, the row's name apart.
+
+    Of a cell without words ("none"), or of one of several cells that say the same ("yes"), it has the column.
+    """
+    keys, column = content_keys(cell.tokens), content_keys(cell.column) - name
+    if not keys or keys in repeated:
         return bool(column) and column <= asked
-    return len(keys & asked) * 2 >= len(keys)
+    return keys <= name or len((keys - name) & asked) * 2 >= len(keys - name)
 
 
 def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
@@ -248,6 +262,14 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
         return True
     is_continued = not any(_acts(segment) for segment in part[place + 1 : start + 1])
     return is_continued or all(segment.binds for segment in part[:place])
+
+
+def _joined(subject: Sequence[MeaningToken], chosen: Sequence[_Segment]) -> Iterator[_Segment]:
+    """Yield segments to stand behind a subject: of "it must" and "and be closed", "be closed"."""
+    opening, *others = chosen
+    is_cut = subject[-1].kind is MeaningKind.MODAL and opening.tokens[0].kind is MeaningKind.BREAK
+    yield opening._replace(tokens=opening.tokens[is_cut:])
+    yield from others
 
 
 def _acts(segment: _Segment) -> bool:

@@ -21,7 +21,7 @@ _ABOUT_CONDITION: Final = 0.5
 _LEAST_OWN: Final = 0.5
 _MORE: Final = 0.1
 """How much more of it a clause must hold that has no pronoun, which could stand for words around it."""
-_NEVER_OF_A_ROW: Final = ("by", "into")
+_NEVER_OF_A_ROW: Final = frozenset(["by", "into"])
 """What makes a word the one that acts, or the aim: a row's name is what its cells speak of."""
 _OF_CELLS: Final = (*CONTENT, MeaningKind.NEGATION)
 _EXACT: Final = (MeaningKind.VALUE, MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE)
@@ -56,7 +56,7 @@ def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> C
         *_elsewhere(claim, clause),
     ]
     findings += other_subject(claim, clause)
-    findings += _misplaced(claim, clause.cells) if clause.cells else ()
+    findings += _misplaced(claim, clause) if clause.cells else ()
     if not findings and not clause.cells:
         findings += roles(claim, clause)
     return ClauseComparison(tuple(dict.fromkeys(findings)), covered(claim, clause, weight))
@@ -206,10 +206,15 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
             yield SentenceFinding("coverage", f'"{" ".join(token.written for token in segment)}" is not in the passage')
 
 
-def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence does not name the row, mixes cells, or says words of a cell of another column."""
-    head, *others = cells
+def _misplaced(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence does not name the row, mixes cells or rows, names a column without what it says,
+    or says words of a cell of another column.
+    """
+    head, *others = cells = clause.cells
     claimed = content_keys(claim)
+    for token in claim:
+        if token.kind is MeaningKind.WORD and token.key in clause.other_rows:
+            yield SentenceFinding("row", f'"{token.written}" stands in other rows alone')
     names = list(_alternatives(head.tokens))
     if names and not any(name <= claimed for name in names):
         yield SentenceFinding("row", f'the row of these values is "{" ".join(token.written for token in head.tokens)}"')
@@ -217,9 +222,13 @@ def _misplaced(claim: Sequence[MeaningToken], cells: Sequence[ClauseCell]) -> It
         if first.is_name and second.kind in CONTENT and _is_broken_off(first.key, second.key, cells):
             yield SentenceFinding("row", f'"{second.written}" does not stand behind "{first.written}"')
     named = content_keys(head.tokens)
+    own_links = {token.key for token in head.tokens}
     for place, token in enumerate(claim):
-        if token.key in named and (before := introduced(claim, place)) in _NEVER_OF_A_ROW:
+        if token.key in named and (before := introduced(claim, place)) in _NEVER_OF_A_ROW - own_links:
             yield SentenceFinding("row", f'"{before}" stands before "{token.written}", which names the row')
+    told = [cell for cell in others if frozenset() < content_keys(cell.column) - named <= claimed - named]
+    if named and told and not any(cell.tokens for cell in told):
+        yield SentenceFinding("column", "the sentence names a column, and says nothing that stands in it")
     columns = frozenset[str]().union(*(content_keys(cell.column) for cell in others))
     # of a record, which has no name, only values are compared: its fields describe each other
     compared = [token for token in claim if token.kind in _OF_CELLS and (named or token.value or token.key in columns)]
@@ -238,19 +247,21 @@ def _before_column(words: Iterable[MeaningToken], cells: Sequence[ClauseCell]) -
     is_named = True
     for token in words:
         named = [cell for cell in cells if token.key in content_keys(cell.column)]
-        if any(token.key in _words(cell) for cell in current):
+        if any(_holds(cell, token) for cell in current):
             current, is_named = [*current, *named], True  # a word of the cell may begin the name of the next column
         elif named:
             both = [cell for cell in named if cell in current]  # of "Head" and "Desk" together, one column
             current, is_named = named if is_named else both or [*current, *named], False
-        elif any(token.key in _words(cell) for cell in cells):
+        elif any(_holds(cell, token) for cell in cells):
             return token
     return None
 
 
-def _words(cell: ClauseCell) -> frozenset[str]:
-    """Return the keys of a cell's content, and of "none", "not" or "no"."""
-    return frozenset(token.key for token in cell.tokens if token.kind in _OF_CELLS)
+def _holds(cell: ClauseCell, token: MeaningToken) -> bool:
+    """Return whether a cell has a word, "none", "not" or "no", or a number with no other unit."""
+    same = [each for each in cell.tokens if each.kind in _OF_CELLS and each.key == token.key]
+    units = [{each.value.unit, token.value.unit} - {""} if each.value and token.value else set() for each in same]
+    return any(len(unit) < 2 for unit in units)
 
 
 def _is_broken_off(first: str, second: str, cells: Iterable[ClauseCell]) -> bool:

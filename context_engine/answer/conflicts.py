@@ -14,6 +14,7 @@ from context_engine.answer.clauses import StatedClause, stated
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
 from context_engine.answer.sentences import StatementKind
+from context_engine.answer.subjects import divided
 from context_engine.answer.values import Evidence, Quote, Sentence
 from context_engine.core.ranking.guard import negated
 from context_engine.core.text import stems
@@ -138,12 +139,13 @@ def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tu
 def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
     """Return whether two sentences are about the same thing.
 
-    At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name, or a place in a law
-    ("45 CFR 164.524", "Article 17"), in place of the other's.
+    At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name, a word of its subject ("user
+    codes", "guest codes"), or a place in a law ("45 CFR 164.524", "Article 17") in place of the other's.
     """
     words, others = _words(first), _words(second)
     common = words & others
     renamed = _names(first) - others and _names(second) - words
+    renamed = renamed or (_words(divided(first)[0]) - others and _words(divided(second)[0]) - words)
     places, other_places = frozenset(_law_places(first)), frozenset(_law_places(second))
     renamed = renamed or (places - other_places and other_places - places)
     return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))

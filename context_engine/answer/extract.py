@@ -55,6 +55,7 @@ def _chosen(statement: Statement, question: AskedQuestion) -> list[RowCell]:
     """
     first, *others = statement.cells
     content = [term for term, weight in question.weights.items() if weight == 1.0]
+    content += [question.act] if question.want.name == "role" else []
     asked = [cell for cell in others if any(_says(statement, cell, term) for term in content)]
     told = all(any(_says(statement, cell, term) for cell in statement.cells) for term in content)
     holding = [cell for cell in others if any(has(kind, _words(statement, cell.span)) for kind in question.want.holds)]

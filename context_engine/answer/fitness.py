@@ -19,6 +19,8 @@ _NEAR: Final = 70
 _BESIDE: Final = 40
 _WORDS_AFTER: Final = 3
 _WORDS_BEFORE: Final = 2
+_MARK: Final = 3
+"""Most characters of a mark in a table of duties: "A", "A/R"."""
 _WHOLE_LISTS: Final = frozenset({"list", "steps", "role", "reason", "fact"})
 _HALF: Final = 0.5
 _WITHOUT: Final = 0.25
@@ -83,6 +85,8 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
         return _of_members(question, statement)
     if want.name == "definition":
         return max(_defines(question, text), _defines(question, statement.text((*statement.above, *statement.spans))))
+    if want.name == "role" and (columns := _in_columns(question.act, statement)):
+        return columns
     if not want.strict:
         whole = statement.text([*statement.above, *statement.spans])
         return 1.0 if any(has(kind, whole) for kind in want.holds) else _WITHOUT
@@ -109,6 +113,17 @@ def _of_members(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a list of roles fits: its lead-in says what they do."""
     says = closest_of((question.act,), statement.text(statement.above)) > 0.0
     return float(says and has(Expression.ROLE, statement.text()))
+
+
+def _in_columns(act: str, statement: Statement) -> float:
+    """Return how well a row or field says who acts: below "Decided by", or of a decision by marks below roles."""
+    name, _, value = statement.text().partition(":")
+    field = [(name, value)] if statement.kind is StatementKind.FIELD else []
+    cells = [(statement.text((cell.column,)), statement.text((cell.span,))) for cell in statement.cells]
+    if any(closest_of((act,), column) and not has(Expression.NUMBER, text) for column, text in (*field, *cells[1:])):
+        return 1.0
+    marks = [column for column, text in cells[1:] if has(Expression.ROLE, column) and len(text) <= _MARK]
+    return _ROLE_FIRST if len(marks) > 1 and closest_of((act,), cells[0][0]) else 0.0
 
 
 def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> float:
@@ -297,6 +312,7 @@ _GROUPS: Final = """
     regulator authority supervisor | complaint grievance objection | training course education session | teach train |
     document documentation | paper printed print | list register inventory log catalogue |
     role post position function job | duty responsibility obligation task | responsible owner accountable charge |
+    own owned owner ownership |
     lead leads leader head | manage manages administer administration administrator run operate maintain |
     decide determine decision | choose select selection | name appoint designate nominate |
     take-over succeed successor succession | consist comprise include contain | member members belong membership |

@@ -28,6 +28,7 @@ _GOVERNING: Final = {
 _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
 _DENIED_SUBJECT: Final = 8
 _LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
+_STAND_ALONE: Final = frozenset(["it", "one", *PERSONS])
 _MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
 _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
@@ -247,12 +248,17 @@ def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
 
 
 def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a sentence ends in a preposition behind which the clause always has a word."""
-    last = next((token for token in reversed(claim) if token.kind is not MeaningKind.BREAK), END)
-    if last.kind is MeaningKind.LINK and last.key not in ("it", "one", "be", *PERSONS):
-        behind = [following.kind for token, following in pairwise([*own, END]) if token.key == last.key]
-        if behind and MeaningKind.BREAK not in behind:
-            yield SentenceFinding("incomplete", f'the sentence ends in "{last.written}"')
+    """Yield a finding if a preposition ends the sentence or stands before a modal, and before a word in the clause.
+
+    A form of "be" never stands before a modal: "the choice should be, which must".
+    """
+    said, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
+    for last, after in pairwise(said):
+        ends = after.kind is MeaningKind.MODAL or (after.kind is MeaningKind.BREAK and last.key != "be")
+        if ends and last.kind is MeaningKind.LINK and last.key not in _STAND_ALONE:
+            kinds = {following.kind for token, following in pairwise(stated) if token.key == last.key}
+            if (kinds or last.key == "be") and kinds.isdisjoint((MeaningKind.BREAK, MeaningKind.MODAL)):
+                yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
 
 
 def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:

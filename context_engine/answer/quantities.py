@@ -185,6 +185,8 @@ _LOWER: Final = re.compile(
     r"\b(at least|from|minimum(?: of)?|over|above|more than|exceeding|greater than)\s*$", re.IGNORECASE
 )
 _TO: Final = re.compile(r"\s*(?:to|-|–|and)\s*$")
+_LEAST: Final = 1e-9
+"""Share of a number by which a value stands inside an open band."""
 _OPEN: Final = frozenset({"below", "under", "less than", "over", "above", "more than", "exceeding", "greater than"})
 
 
@@ -255,6 +257,25 @@ def inside(asked: Sequence[Quantity], text: str) -> list[Quantity]:
         for quantity in asked
         if any(band.unit == quantity.unit and band.holds(quantity.value) for band in bands)
     ]
+
+
+def asked_quantities(text: str) -> tuple[Quantity, ...]:
+    """Return the quantities of a question; of an open band a value just inside it.
+
+    >>> [asked_quantities(text)[0].value > 2 for text in ("losses above USD 2", "losses of USD 2")]
+    [True, False]
+    """
+    return tuple(
+        size._replace(value=size.value + _inward(text[: size.start]) * _LEAST * size.value) for size in quantities(text)
+    )
+
+
+def _inward(opening: str) -> int:
+    """Return in which direction a band that opens so goes on from its number: 1, -1, or 0 for a closed or no band."""
+    upper, lower = _UPPER.search(opening), _LOWER.search(opening)
+    if lower and lower[1].lower() in _OPEN:
+        return 1
+    return -1 if upper and upper[1].lower() in _OPEN else 0
 
 
 @lru_cache(maxsize=4_096)

@@ -193,8 +193,10 @@ _LETTER: Final = re.compile(
     r"|(^|/)([AI])(?=/|$)|(\b(?:is|are|as) |[:=] )([AI])(?=\W*$|[.,;)]| (?:and|or)\b)"
 )
 """A or I as a letter, not as an article or a pronoun: "Annex A", a mark in a cell, "the sponsor is A"."""
-_UNREAD: Final = re.compile(r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)")
-"""What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive."""
+_UNREAD: Final = re.compile(
+    r"\bnos?\. ?(?=\d)|(?<=\bwhether) or not\b|\b(?:e\.g|i\.e)\.,? |(?<=\w)'s?(?!\w)|\bmembers? of (?=staff\b)"
+)
+"""What says nothing: "No." before a number, "whether or not", "e.g.", the sign of a genitive, "member of" staff."""
 
 
 def _same_words() -> dict[str, str]:

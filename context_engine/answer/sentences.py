@@ -19,8 +19,9 @@ _STRUCK: Final = re.compile(
     r"~~.{1,2000}?~~|\[(?:deleted|Struck out): .{1,2000}?\]|<(del|s|strike)\b.{0,2000}?</\1>", re.DOTALL
 )
 _LEANS_BACK: Final = re.compile(
-    r"(?:This|These|Those|That|It|Its|They|Their|Such|Otherwise|In (?:this|that|such|these|those) (?:case|event)s?"
-    r"|If (?:so|not)|The (?:same|latter|former))\b"
+    r"(?:This|These|Those|That|It|Its|They|Their|He|She|His|Her|Such|Otherwise"
+    r"|In (?:this|that|such|these|those) (?:case|event)s?|If (?:so|not)|The (?:same|latter|former))\b"
+    r"|[^,;:.]{1,60}\b(?:must|shall|should|may|can|will|is|are) also\b"
 )
 _LIMITS: Final = re.compile(
     r"(?:(?:This|These|That|It|They|The (?:rule|requirement|limit|prohibition|obligation|above))\b.{0,60}?"
@@ -125,7 +126,7 @@ def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Stateme
 
 
 def _leans_back(sentence: str, before: Sequence[str]) -> bool:
-    """Return whether a sentence needs the one before it: "This ...", or "Footage ..." after "Camera footage ..."."""
+    """Return whether a sentence needs the one before it: "This", "they may also", "Logs" after "Access logs"."""
     first = sentence.split(" ", 1)[0]
     if _LEANS_BACK.match(sentence) or not first.istitle():
         return _LEANS_BACK.match(sentence) is not None

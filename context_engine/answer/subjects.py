@@ -19,7 +19,7 @@ _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
-    subject, predicate = _divided(claim)
+    subject, predicate = divided(claim)
     yield from _other_referent(claim, clause)
     known = content_keys(clause.tokens) | clause.before | (clause.context if clause.cells else frozenset())
     for token in subject:
@@ -34,7 +34,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
     items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
-    alone = [_divided(segment) for segment in segments(clause.own)]
+    alone = [divided(segment) for segment in segments(clause.own)]
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
     if not any(predicate_too for _, predicate_too in rules):
         return
@@ -49,9 +49,11 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
         is_turned = _is_passive(predicate)
         acted_on = acted_on if is_turned else frozenset()
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
-    is_other |= bool(named) and not is_turned and not all(content_keys(item) & named for item in items)
+    is_other |= bool(named) and not all(content_keys(item) & (acted_on if is_turned else named) for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
+    is_other |= _is_of_pronoun(subject, nearest) or _says_twice(items, subject, nearest)
     is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, clause.own)
+    is_less |= _leaves_out_act(claim, done, also_done) or (is_turned and _is_general(subject, _object(also_done)))
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
@@ -65,6 +67,33 @@ def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[S
     named = content_keys([*takewhile(lambda token: token.key not in own, claim)])
     if named and not named & (clause.referents | clause.context):
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
+
+
+def _is_of_pronoun(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+    """Return whether the clause says it of a pronoun, the sentence of what stands before it: "we find that it may"."""
+    ends = [tokens[-1].key == "it" for tokens in (subject, whole) if content_keys(tokens)]
+    return ends == [False, True] and content_keys(subject) <= content_keys(whole)
+
+
+def _says_twice(
+    items: Iterable[Sequence[MeaningToken]], subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
+) -> bool:
+    """Return whether a list of subjects says words of its last one again where the clause has no list."""
+    has_list = any(token.kind is MeaningKind.BREAK for token in whole)
+    return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
+
+
+def _leaves_out_act(claim: Sequence[MeaningToken], done: frozenset[str], predicate: Sequence[MeaningToken]) -> bool:
+    """Return whether the sentence leaves out what stands between two modals: "a desk that may sell may act"."""
+    first = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, predicate)]
+    keys = content_keys(first)
+    is_left_out = len(keys & content_keys(claim)) * 2 < len(keys) and len(keys) >= _LEAST_RESTRICTION
+    return is_left_out and bool(done & content_keys(predicate[len(first) :]))
+
+
+def _object(predicate: Sequence[MeaningToken]) -> list[MeaningToken]:
+    """Return what an act is done to: the words right behind it."""
+    return [*takewhile(lambda token: token.kind in CONTENT, predicate)][1:]
 
 
 def _is_less(
@@ -127,8 +156,12 @@ def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken],
     """
     said = _counted(claim) - (_counted(own) - _counted(whole))
     subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
-    kept = [place for place, token in enumerate(subject) if said[token.key] > 0]
-    return bool(kept) and len(content_keys(subject[kept[-1] + 1 :])) >= _LEAST_RESTRICTION
+    kept = -1
+    for place, token in enumerate(subject):
+        if said[token.key] > 0:
+            said[token.key] -= 1
+            kept = place
+    return kept >= 0 and len(content_keys(subject[kept + 1 :])) >= _LEAST_RESTRICTION
 
 
 def _counted(tokens: Iterable[MeaningToken]) -> Counter[str]:
@@ -148,7 +181,7 @@ def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
     return any(token.key == "be" for token in predicate[:2])
 
 
-def _divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
+def divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
     """Return what stands before the first modal or "means", from the last comma on, and what follows; else nothing."""
     start = 0
     for place, token in enumerate(tokens):
@@ -170,7 +203,7 @@ def _rules(
     out: list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]] = []
     earlier: list[MeaningToken] = []
     for segment in segments(tokens):
-        subject, predicate = _divided(segment)
+        subject, predicate = divided(segment)
         has_own = any(token.kind is not MeaningKind.BREAK for token in subject)
         is_last = whole and has_own and subject[0].kind is MeaningKind.BREAK
         out.append(([*earlier, *subject] if is_last else subject if has_own or not predicate else earlier, predicate))

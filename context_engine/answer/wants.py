@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from context_engine.answer.quantities import Quantity, quantities
+from context_engine.answer.quantities import Quantity, asked_quantities
 from context_engine.core.text import stems, term_weights, terms
 
-_SMALL: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_WORDED: Final = rf"(?:{_SMALL}|fifteen|twenty|thirty|forty|fifty|sixty|ninety|hundred)"
-_NUMBER: Final = rf"(?:\d+(?:[.,]\d+)*|{_WORDED})"
+_SMALL: Final = r"one(?! (?:or more|of|another)\b)|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _UNIT: Final = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|quarters?|years?)"
+_WORDED: Final = rf"(?:{_SMALL}|fifteen|twenty|thirty|forty|fifty|sixty|ninety|hundred)(?!-(?!{_UNIT})[a-z])"
+"""A number in words, not in "one-way" or "two-factor", which count nothing."""
+_NUMBER: Final = rf"(?:\d+(?:[.,]\d+)*|{_WORDED})"
 _PERIOD: Final = r"(?:second|minute|hour|day|week|fortnight|month|quarter|year)"
 _SPAN: Final = (
     r"(?<!\bevery )(?<!\beach )(?<!\bper )"
@@ -24,6 +25,7 @@ _AT_ONCE: Final = (
     r"\b(?:immediately|at once|same[\s-]day|next (?:business |working )?day|without (?:undue )?delay"
     r"|in real[\s-]time)\b"
 )
+_AGED: Final = r"\baged?\s+(?:of\s+)?\d+\b"
 _FOREVER: Final = r"\b(?:indefinitely|permanently|for as long as|until)\b"
 _OFTEN: Final = (
     rf"\b(?:daily|weekly|fortnightly|monthly|quarterly|annual(?:ly)?|yearly|hourly|continuous(?:ly)?|biannual(?:ly)?"
@@ -51,7 +53,7 @@ _BODY: Final = (
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
     r"|visitors?|subscribers?|verifiers?|claimants?|applicants?|requesters?|requestors?|individuals?|persons?|people"
-    r"|guards?|by (?:the|an?) \w+"
+    r"|guards?|by (?:the|an?) \w+|(?:the|an?|each|every) [\w-]+(?= (?:is|are) (?:responsible|accountable)\b)"
 )
 
 _CODE: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[-/.][A-Za-z0-9]+){0,5}[-/]\d[\w./-]*")
@@ -64,16 +66,20 @@ def _form(pattern: str) -> re.Pattern[str]:
 class Expression(Enum):
     """A kind of expression, with the pattern that finds it."""
 
-    DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
+    DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_AGED}|{_FOREVER}")
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
     )
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
+    LENGTH = _form(
+        rf"{_NUMBER}\s+(?:characters?|chars?|digits?|letters?|symbols?|bits?|bytes?|words?|lines?|pages?|mm|cm|m|km|metres?"
+        rf"|meters?|inch(?:es)?|feet)\b|\b(?:length|size|long)\b[^.;|]{{0,30}}?\b{_NUMBER}\b"
+    )
     DATE = _form(
         rf"\b(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:,?\s+\d{{4}})?"
         rf"|{_MONTH}\s+\d{{4}}|(?:19|20)\d{{2}}|(?:end|beginning|start|close) of (?:the |each )?\w+"
-        r"|\d{1,2}:\d{2})\b"
+        r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|\d{1,2}:\d{2})\b"
     )
     OCCASION = _form(
         r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
@@ -181,11 +187,12 @@ _KINDS: Final = (
     _want("duration", "how often",
         r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b", _E.FREQUENCY),
     _want("number", "a number",
-        r"\bhow (?:long|short|large|big|high|deep|wide) (?:must|should|shall|can|may|do|does|is|are)\b(?=.*\bbe\W*$)",
-        _E.NUMBER),
+        rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
+        _E.LENGTH, _E.NUMBER),
     _want("duration", "a duration",
         r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
-        rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:\w+ )?{_TIME}\b)"
+        r"|\b(?:by|until|since|till) when\b"
+        rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
     _want("duration", "a duration",
         rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
@@ -197,7 +204,8 @@ _KINDS: Final = (
         _E.RULE, strict=False),
     _want("role", "a role or a body",
         rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b", _E.ROLE, _E.PARTY),
-    _want("date", "a date", r"\b(?:on |from |since )?(?:what|which) (?:date|day|year|month)\b", _E.DATE),
+    _want("date", "a date",
+        r"\b(?:on |from |since )?(?:what|which) (?:date|day|weekday|year|month)\b(?: of (?:the|each|a) \w+)?", _E.DATE),
     _want("date", "a time or an occasion",
         r"^\W*when\b(?!.*\bcounts? as\b)|\bat what (?:time|point|stage)\b",
         _E.DATE, _E.DURATION, _E.FREQUENCY, _E.OCCASION),
@@ -239,7 +247,7 @@ _GENERAL: Final = """
     put go goes come become happen happens want new old good system systems information process procedure rule rules
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
-    know set act stay valid prepared due count counts do done doing perform performed last lasts
+    know long set act stay valid prepared due count counts do done doing perform performed last lasts
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35
@@ -286,5 +294,5 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
         {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
         next(iter(terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
-        quantities(plain),
+        asked_quantities(plain),
     )

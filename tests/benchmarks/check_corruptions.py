@@ -9,8 +9,8 @@ A corrupted sentence is excluded where the passages it cites still support it, b
    of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
 2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
 3. It joins a subject and a predicate, and the subject is that of the predicate, what stands before a comma apart: what
-   holds of a bank holds of it "after the end of the agreement". A title above the predicate's line is no part of its
-   subject, and a pronoun at the beginning of a sentence has the subject of the sentence right before it.
+   holds of a bank holds of it "after the end of the agreement", and "finally". A title above the predicate's line is
+   no part of its subject, and a pronoun at the beginning of a sentence has the subject of the sentence before it.
 """
 
 from __future__ import annotations
@@ -267,6 +267,10 @@ CORRUPTIONS: dict[str, Corruption] = {
 }  # fmt: skip
 
 
+_LEAD_IN = re.compile(r"^(?:[A-Z]\w+ly, |for example, |in addition, |note that )", re.IGNORECASE)
+"""Words before a subject that say nothing of it."""
+
+
 def still_supported(sentence: str, passages: Iterable[str]) -> bool:
     """Return whether the words of a sentence stand side by side in a passage."""
     sought = " ".join(_words(sentence))
@@ -282,7 +286,7 @@ def reads_alike(sentence: str, original: str, *, in_any_number: bool) -> bool:
 def says_the_same_of_it(sentence: str, original: str, joined: str, passages: Iterable[str]) -> bool:
     """Return whether the predicate of a blend is said of its subject, what stands before its last comma apart."""
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
-    subject, other = (text.partition(f" {modal_verb} ")[0] for text in (sentence, joined))
+    subject, other = (_LEAD_IN.sub("", text.partition(f" {modal_verb} ")[0]) for text in (sentence, joined))
     last = subject.rpartition(", ")[2]
     if other.lower() in _PRONOUNS and still_supported(f"{original} {joined}", passages):
         return True

@@ -347,7 +347,7 @@ def test_what_the_row_before_says_is_not_said_of_a_row() -> None:
         "| 4.1 | 2025-04-01 | Hourly measurement added |\n| 4.0 | 2023-04-01 | Third rule added |\n"
     )
     assert checked("4.0: Effective 2023-04-01.", text).verdict is Verdict.SUPPORTED
-    assert "date" in codes(checked("4.0: Effective 2025-04-01.", text))
+    assert "row" in codes(checked("4.0: Effective 2025-04-01.", text))
     assert checked("The reason of 4.0 is hourly measurement added.", text).verdict is not Verdict.SUPPORTED
 
 

@@ -156,3 +156,10 @@ def test_what_must_be_accepted_does_not_contradict_what_is_needed() -> None:
     ):
         assert differs(read(needed), read(accepted)) == ()
     assert differs(read(needed), read(needed.replace("8", "12"))) == (ConflictDifference("number", "8", "12"),)
+
+
+def test_rules_for_other_subjects_do_not_contradict_each_other() -> None:
+    guests = "Codes for guest accounts must be at least 8 characters long."
+    assert differs(read(guests), read("Codes for owner accounts must be at least 14 characters long.")) == ()
+    same = "Codes for accounts of guests must be at least 14 characters long."
+    assert differs(read(guests), read(same)) == (ConflictDifference("number", "8", "14"),)

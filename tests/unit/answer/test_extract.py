@@ -317,3 +317,73 @@ def test_a_column_says_that_a_duration_is_how_often(passage, column) -> None:
 def test_the_sentence_after_a_label_defines_it(passage) -> None:
     text = "**Seals (Wax or Lead).** These are stamped plates on a parcel.\n\nUse the word seal in a letter."
     assert texts("What is a seal?", passage(text))[0] == "Seals (Wax or Lead). These are stamped plates on a parcel."
+
+
+DUTIES = """## 4 Authority
+
+| Decision | Desk head | Chief Risk Officer |
+|---|---|---|
+| Closing of a vault | C | A |
+| Loan of a key | A | I |
+
+| Ground | Proposed by | Decided by |
+|---|---|---|
+| Loss above USD 2 million | Audit | Vault council |
+| Change of law | Compliance | Chief counsel |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who decides on the closing of a vault?", "Decision: Closing of a vault; Desk head: C; Chief Risk Officer: A"),
+        ("Who decides after a change of law?", "Ground: Change of law; Decided by: Chief counsel"),
+        (
+            "Who decides after a loss above USD 2 million?",
+            "Ground: Loss above USD 2 million; Decided by: Vault council",
+        ),
+    ],
+)
+def test_a_table_says_who_acts_by_its_columns(passage, question, answer):
+    assert texts(question, passage(DUTIES))[0] == answer
+
+
+def test_a_field_says_who_acts_by_its_name(passage):
+    record = "vault: North\nowner: Martha Lee\nopened on: 2024-05-01"
+    assert texts("Who owns the North vault?", passage(record, headings=("North vault",))) == ["owner: Martha Lee"]
+
+
+def test_who_is_responsible_may_be_anybody(passage):
+    text = "The author is responsible for a review of the code. The review has 2 steps."
+    assert texts("Who is responsible for a review of the code?", passage(text)) == [text.split(". ")[0] + "."]
+
+
+def test_a_length_is_not_just_any_number(passage):
+    text = "Seals must have:\n- a minimum length of 9 digits;\n- a change of at least 6 digits;\n- a two-way lock.\n"
+    assert texts("How long must a seal be?", passage(text))[0] == "Seals must have: a minimum length of 9 digits;"
+
+
+def test_a_day_of_the_week_is_a_date(passage):
+    text = "Vaults are opened on Mondays. A vault has 3 locks."
+    assert texts("On which day of the week are vaults opened?", passage(text)) == ["Vaults are opened on Mondays."]
+
+
+def test_he_stands_for_the_person_of_the_sentence_before(passage):
+    text = "Peter is a waiter and earns EUR 9 an hour. He will gain EUR 825 from the change."
+    assert texts("How much will Peter gain from the change?", passage(text)) == [text]
+
+
+def test_also_refers_to_the_sentence_before(passage):
+    text = "The plan may be started by the chair. In a flood the plan may also be started by the guard."
+    assert texts("Who may start the plan in a flood?", passage(text))[0] == text
+
+
+def test_a_share_per_year_is_no_duration(passage):
+    text = "The number of claims grew by 3.6 % per year from 1975 to 1991."
+    assert texts("By how much per year did the number of claims grow from 1975 to 1991?", passage(text)) == [text]
+
+
+def test_an_age_is_a_duration(passage):
+    assert texts("How old is Keith?", passage("Anne is aged 71 and Keith is aged 72.")) == [
+        "Anne is aged 71 and Keith is aged 72."
+    ]

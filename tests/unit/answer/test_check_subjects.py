@@ -1,0 +1,91 @@
+"""The check of a sentence: of whom it says something, that it is whole, and which row of a table it rests on."""
+
+import pytest
+
+from context_engine.answer.values import Verdict
+from tests.unit.answer.test_check_parts import checked, codes
+
+SOURCES = (
+    "| Group | Golden source | Owner |\n|---|---|---|\n"
+    "| Prices | price system | Finance |\n| Status and time | clear map | Clearing |\n"
+    "| Trades | trade system | Support |\n"
+)
+
+
+def test_a_restriction_that_repeats_a_word_of_the_predicate_is_not_left_out() -> None:
+    text = "A home fund that is registered as a guest fund under these rules must be a public fund."
+    assert codes(checked("A home fund must be a public fund.", text)) == {"subject"}
+    assert checked(text.replace("must", "shall"), text).verdict is Verdict.SUPPORTED
+
+
+def test_what_stands_between_two_modals_restricts_the_subject() -> None:
+    text = "A broker that is permitted to carry on the service of custody may apply for a second licence."
+    assert codes(checked("A broker may apply for a second licence.", text)) == {"subject"}
+    assert checked(text.replace("second", "2nd").replace("2nd", "second"), text).verdict is Verdict.SUPPORTED
+
+
+def test_what_is_said_of_a_pronoun_is_not_said_of_what_stands_before_it() -> None:
+    text = "The Board finds that this will only apply in few cases and may include fees that a desk pays to a clerk."
+    assert codes(checked("The Board finds may include fees that a desk pays to a clerk.", text)) == {"subject"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The chair, and a short delay may be approved by the chair of at most 3 days.",
+        "The chair, and the chair may approve a short delay of at most 3 days.",
+        "The same, and the chair may approve a short delay of at most 3 days.",
+    ],
+)
+def test_a_subject_put_before_a_sentence_is_no_subject_of_the_passage(sentence: str) -> None:
+    text = "The chair may approve a short delay of at most 3 days."
+    assert checked(sentence, text).verdict is not Verdict.SUPPORTED
+    assert checked("However, a short delay of at most 3 days may be approved by the chair.", text).labels == ("[1]",)
+
+
+def test_what_is_done_to_one_kind_is_not_done_to_all() -> None:
+    text = "The Authority shall appoint an independent valuer to carry out a review."
+    assert "subject" in codes(checked("Valuers shall be appointed by the Authority to carry out a review.", text))
+    several = "The Skilled Person must be paid by the Licensed Person or Body and be approved by the Authority."
+    assert "subject" in codes(checked("Persons must be approved by the Authority.", several))
+    assert checked("The Skilled Person must be approved by the Authority.", several).verdict is Verdict.SUPPORTED
+
+
+def test_a_modal_stands_behind_no_preposition_and_no_be() -> None:
+    text = "The terms on which trades can be done may be agreed with the agent, which must keep them."
+    assert "incomplete" in codes(checked("The terms on may be agreed with the agent, which must keep them.", text))
+    choice = "The choice of data should be subject to review by the desk, which should tell the Board."
+    assert codes(checked("The choice of data should be, which should tell the Board.", choice)) == {"incomplete"}
+
+
+def test_a_member_of_staff_is_staff() -> None:
+    text = "Every member of staff shall report a loss to the register on the day of discovery."
+    assert checked("All staff must report a loss to the register on the day of discovery.", text).labels == ("[1]",)
+
+
+def test_a_row_does_not_say_what_other_rows_say() -> None:
+    assert checked("For trades, golden source is trade system and owner is support.", SOURCES).findings == ()
+    assert "row" in codes(checked("For status and time, golden source is trade system.", SOURCES))
+
+
+def test_a_column_that_is_named_comes_with_what_stands_in_it() -> None:
+    text = "| Class | Test | Approval |\n|---|---|---|\n| Urgent | ends a severe event | incident lead |\n"
+    assert codes(checked("For urgent, test is any class.", text)) == {"column"}
+    assert checked("For urgent, the approval is by the incident lead.", text).verdict is Verdict.SUPPORTED
+
+
+def test_numbers_with_other_units_are_not_exchanged_between_columns() -> None:
+    text = "| Product | Longest tenor | Share of notional |\n|---|---|---|\n| Options | 10 years | 10 % |\n"
+    assert checked("For options, longest tenor is 10 years and share of notional is 10 %.", text).findings == ()
+    swapped = "For options, longest tenor is 10 % and share of notional is 10 years."
+    assert codes(checked(swapped, text)) == {"column"}
+
+
+def test_a_row_with_the_same_word_in_several_columns() -> None:
+    text = "| Desk | Buys bonds | Sells bonds | Desk can lend bonds |\n|---|---|---|---|\n| Open | Yes | Yes | Yes |\n"
+    assert checked("For open, buys bonds is yes and sells bonds is yes.", text).verdict is Verdict.SUPPORTED
+
+
+def test_a_name_of_a_row_may_have_an_agent() -> None:
+    text = "| Threat | Meaning | Cure |\n|---|---|---|\n| Denial by the Client | order denied later | signed order |\n"
+    assert checked("For denial by the Client, the meaning is order denied later.", text).verdict is Verdict.SUPPORTED
