@@ -65,6 +65,7 @@ class Expression(Enum):
     """A kind of expression, with the pattern that finds it."""
 
     DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
+    AGE = _form(rf"\bage[ds]?(?: of| in years)?:?\s+{_NUMBER}\b|\b{_NUMBER}[ -]years?[ -]old\b")
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
     )
@@ -183,8 +184,9 @@ _KINDS: Final = (
     _want("number", "a number",
         r"\bhow (?:long|short|large|big|high|deep|wide) (?:must|should|shall|can|may|do|does|is|are)\b(?=.*\bbe\W*$)",
         _E.NUMBER),
+    _want("duration", "an age", r"\bhow old\b|\b(?:at|from|until) (?:what|which) age\b", _E.AGE, _E.DURATION),
     _want("duration", "a duration",
-        r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
+        r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         rf"|\b(?:by|until|since|till) when\b|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
     _want("duration", "a duration",
