@@ -317,3 +317,10 @@ def test_a_column_says_that_a_duration_is_how_often(passage, column) -> None:
 def test_the_sentence_after_a_label_defines_it(passage) -> None:
     text = "**Seals (Wax or Lead).** These are stamped plates on a parcel.\n\nUse the word seal in a letter."
     assert texts("What is a seal?", passage(text))[0] == "Seals (Wax or Lead). These are stamped plates on a parcel."
+
+
+def test_the_sentence_that_spells_out_an_acronym_tells_what_it_means(passage) -> None:
+    rating = passage("Fair evidence has one copy that was checked.", rank=1)
+    data = passage("The data office keeps all data Findable, Accessible, Interoperable and Reusable (FAIR).", rank=2)
+    answer = extract("What does FAIR mean?", [rating, data])
+    assert "Findable" in answer.sentences[0].text
