@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from context_engine.core.models import (
         Caller,
         Chunk,
+        Classification,
         Decision,
         Principal,
         RankedChunk,
@@ -57,8 +58,8 @@ _PLACES = {
     ),
     "context_engine.core.engine": "Engine recompute",
     "context_engine.core.models": (
-        "Caller Chunk Decision Principal RankedChunk Registry Score ScoreKind SearchRequest SearchResult "
-        "SourceAnswer SourceQuery Status TermStatistics"
+        "Caller Chunk Classification Decision Principal RankedChunk Registry Score ScoreKind SearchRequest "
+        "SearchResult SourceAnswer SourceQuery Status TermStatistics"
     ),
     "context_engine.core.policy.filters": "parse_filter",
     "context_engine.service.contract.answer": "AnswerJson",
@@ -77,6 +78,7 @@ __all__ = [
     "ApproxTokenCounter",
     "Caller",
     "Chunk",
+    "Classification",
     "ConfigError",
     "Context",
     "ContextEngineError",

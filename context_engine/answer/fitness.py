@@ -13,6 +13,7 @@ from context_engine.answer.quantities import inside, outside
 from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
+from context_engine.core.query import acronyms
 from context_engine.core.text import stems, terms, tokens
 
 _NEAR: Final = 70
@@ -170,7 +171,9 @@ def _acts(act: str, text: str, place: Span) -> float:
 
 
 def _defines(question: AskedQuestion, text: str) -> float:
-    """Return whether a statement begins with what the question asks about and then says what it is."""
+    """Return whether a statement begins with what is asked about and says what it is, or spells out its acronym."""
+    if any(re.search(rf"\b{re.escape(short)}\b", question.text) for short in acronyms(text)):
+        return 1.0
     opening = _BRACKETED.sub("", _OPENING.sub("", text, count=1))
     meaning = places_of(Expression.MEANS, opening)
     head = terms(opening[: meaning[0][0]]) if meaning else []

@@ -25,7 +25,6 @@ _AT_ONCE: Final = (
     r"\b(?:immediately|at once|same[\s-]day|next (?:business |working )?day|without (?:undue )?delay"
     r"|in real[\s-]time)\b"
 )
-_AGED: Final = r"\baged?\s+(?:of\s+)?\d+\b"
 _FOREVER: Final = r"\b(?:indefinitely|permanently|for as long as|until)\b"
 _OFTEN: Final = (
     rf"\b(?:daily|weekly|fortnightly|monthly|quarterly|annual(?:ly)?|yearly|hourly|continuous(?:ly)?|biannual(?:ly)?"
@@ -66,7 +65,8 @@ def _form(pattern: str) -> re.Pattern[str]:
 class Expression(Enum):
     """A kind of expression, with the pattern that finds it."""
 
-    DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_AGED}|{_FOREVER}")
+    DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
+    AGE = _form(rf"\bage[ds]?(?: of| in years)?:?\s+{_NUMBER}\b|\b{_NUMBER}[ -]years?[ -]old\b")
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
     )
@@ -189,8 +189,9 @@ _KINDS: Final = (
     _want("number", "a number",
         rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
         _E.LENGTH, _E.NUMBER),
+    _want("duration", "an age", r"\bhow old\b|\b(?:at|from|until) (?:what|which) age\b", _E.AGE, _E.DURATION),
     _want("duration", "a duration",
-        r"\bhow (?:long|soon|fast|quickly|promptly|old|recent)\b|\bhow far in advance\b|\bat what age\b"
+        r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),

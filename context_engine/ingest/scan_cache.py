@@ -1,8 +1,8 @@
 """Remembers the result of the last run for each file, so that unchanged files need not be read again.
 
-A file counts as unchanged if its size and modification time are the same, it would be cut the same way, and the sources
-still hold its documents. Only files that gave documents, and of which no part was skipped, are remembered, together
-with their notices.
+A file counts as unchanged if its size and modification time are the same, the same version read it, it would be cut the
+same way, and the sources still hold its documents. Only files that gave documents, and of which no part was skipped,
+are remembered, together with their notices.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from context_engine import __version__
 from context_engine.core.chunking.cut import CHUNKER_VERSION
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import Notice, NoticeCode, canonical_json
@@ -149,6 +150,7 @@ def _how(job: FileJob, options: IngestOptions) -> str:
     """Return a digest of everything except the file's content that determines its chunks."""
     table: Mapping[str, Any] = options.strategies or DEFAULT_STRATEGIES
     parts = [
+        __version__,  # another one may read a format better
         CHUNKER_VERSION,
         options.counter.name,
         options.max_chunk_tokens,

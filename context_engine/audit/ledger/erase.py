@@ -244,7 +244,8 @@ def _entries_of(connection: Connection, wanted: Wanted, since: int) -> Iterator[
             if isinstance(who, dict) and caller in (who.get("pseudonym"), who.get("for")):
                 yield index, read
     if missing:
-        raise RecordNotFound(f"the ledger has no record {', '.join(sorted(missing))}")
+        listed = ", ".join(sorted(missing))
+        raise RecordNotFound(f"the ledger has no record {listed}: 'context-engine audit list' shows those it has")
 
 
 def _searches_in(connection: Connection, source_id: str, since: int) -> Iterator[tuple[int | None, dict[str, Any]]]:

@@ -35,7 +35,7 @@ def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -
     """
     stored = ledger.entry(record_id)
     if stored is None:
-        raise RecordNotFound(f"the ledger has no record {record_id!r}")
+        raise RecordNotFound(f"the ledger has no record {record_id!r}: 'context-engine audit list' shows those it has")
     entry, index = stored.entry, stored.index
     if entry is None:
         raise AuditError(f"record {record_id!r} was pruned: a proof made earlier can still be checked")

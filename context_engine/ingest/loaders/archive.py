@@ -84,7 +84,7 @@ def _refused(archive: ZipFile, kind: str, kinds: Mapping[str, str], most_bytes: 
     if actual != kind:
         actual = actual or "a zip archive that is not an Office file"
         return f"is {actual}, not {kind}: its suffix does not fit its content"
-    if any(PurePosixPath(name).name.lower() == "vbaproject.bin" or _MODULE.match(name) for name in names):
+    if kind in _KINDS.values() and any(map(_is_macro, names)):  # the scripts of a book are no macros
         return "holds macros: save it without them"
     if total > most_bytes:
         return f"unpacks to {total:,} bytes, at most {most_bytes:,} are read"
@@ -121,6 +121,10 @@ def _declares(prolog: bytes) -> bool:
     bare = _BEFORE_ROOT.sub(b"", prolog)
     root = _ROOT.search(bare)
     return b"<!--" in bare[: root.start() if root else None] or (root is None and len(prolog) >= _PROLOG // 2)
+
+
+def _is_macro(name: str) -> bool:
+    return PurePosixPath(name).name.lower() == "vbaproject.bin" or _MODULE.match(name) is not None
 
 
 def _is_main(name: str, start: str) -> bool:

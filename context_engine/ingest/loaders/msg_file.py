@@ -2,15 +2,16 @@
 
 Read like `.eml`: the subject as title; from, to, copies and date as lines and as fields; the text in the form that it
 was written in (RTF, web page, also one kept inside RTF, or plain); messages inside the message below their own subject;
-attachments of a supported format as separate documents, the others reported with their size. Appointments, tasks and
-contacts are read as messages. Not read: blind copies, other properties, pictures; nothing is fetched.
+attachments of a supported format as separate documents, the others reported with their size. Appointments and
+invitations with start, end (UTC) and location; tasks and contacts as messages. Not read: blind copies, other
+properties, pictures; nothing is fetched.
 """
 
 from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.parser import HeaderParser
@@ -18,6 +19,7 @@ from email.policy import default
 from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
+from uuid import UUID
 
 from context_engine.errors import MissingExtra
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
@@ -45,6 +47,13 @@ _SENDERS: Final = ((0x0042, (0x5D02, 0x0065)), (0x0C1A, (0x5D01, 0x0C1F)))  # na
 _DISPLAY, _ADDRESSES, _KIND = 0x3001, (0x39FE, 0x3003), 0x0C15
 _TO, _CC = 1, 2
 _SHOWN_TO: Final = {_TO: 0x0E04, _CC: 0x0E03}
+# Properties with a name have a tag of the file's own, which this folder of the root gives (MS-OXMSG 2.2.3).
+_NAMED: Final = "__nameid_version1.0"
+_SETS, _ENTRIES = 0x0002, 0x0003
+_OF_APPOINTMENTS: Final = UUID("00062002-0000-0000-c000-000000000046").bytes_le
+_LOCATION: Final = 0x8208
+_MOMENTS: Final = {"Start": 0x820D, "End": 0x820E}
+_FIRST_SET, _FIRST_TAG = 3, 0x8000
 _NAMES, _CONTENT, _METHOD = (0x3707, 0x3704, _DISPLAY), 0x3701, 0x3705
 _LINKS: Final = (2, 3, 4, 7)  # methods
 _MOST_NESTED: Final = 10
@@ -82,7 +91,8 @@ def load_msg(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         if not root.has(_PROPERTIES):
             yield Skipped(file.name, "is an Office file, not an Outlook message: its suffix does not fit its content")
             return
-        _read(root, mail, 0, file)
+        names = _tags_of_appointments(_Storage(ole, (_NAMED,), 0, problems)) if root.has(_NAMED) else {}
+        _read(root, mail, 0, file, names)
     mail.notices += damaged(problems)
     yield from mail.documents(read, readable)
 
@@ -160,15 +170,35 @@ class _Storage:
             return b""
 
 
-def _read(message: _Storage, mail: Mail, depth: int, file: SourceFile) -> None:
+def _tags_of_appointments(names: _Storage) -> dict[int, int]:
+    """Return the tags that the properties of appointments have in this file, by their numbers."""
+    sets, entries = names.data(_SETS), names.data(_ENTRIES)
+    out = {}
+    for number, kind, index in struct.iter_unpack("<IHH", entries[: len(entries) // 8 * 8]):
+        at = ((kind >> 1) - _FIRST_SET) * 16
+        if not kind & 1 and at >= 0 and sets[at : at + 16] == _OF_APPOINTMENTS:
+            out[number] = _FIRST_TAG + index
+    return out
+
+
+def _appointment(message: _Storage, mail: Mail, names: Mapping[int, int]) -> str:
+    """Return start, end and location of an appointment or invitation as lines; "" of another message."""
+    moments = {label: message.moment(names.get(number, 0)) for label, number in _MOMENTS.items()}
+    lines = [f"{label}: {format_datetime(moment)}" for label, moment in moments.items() if moment]
+    location = one_line(message.text(names[_LOCATION], mail)) if _LOCATION in names else ""
+    return "\n".join([*lines, *([f"Location: {location}"] if location else [])])
+
+
+def _read(message: _Storage, mail: Mail, depth: int, file: SourceFile, names: Mapping[int, int]) -> None:
     mail.begin(_lines(message, mail), depth)
+    mail.add_text(_appointment(message, mail, names))
     _body(message, mail, file)
     for part in message.inner("__attach_version1.0_#", _PART_HEAD):
         name = next((text for tag in _NAMES if (text := one_line(part.text(tag, mail)))), "part.bin")
         if part.has(_EMBEDDED) and depth < _MOST_NESTED:
             for inner in part.inner(_EMBEDDED, _INNER_HEAD):
                 if inner.has(_PROPERTIES):
-                    _read(inner, mail, depth + 1, file)
+                    _read(inner, mail, depth + 1, file, names)
                 else:
                     mail.attached.append((name, b""))
         else:

@@ -16,7 +16,7 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import Box
-from context_engine.ingest.loaders.pdf_grids import Cell, Grid, Parted, WordsOfLine, parted
+from context_engine.ingest.loaders.pdf_grids import Cell, CellFinder, Grid, Parted, Place, WordsOfLine, parted
 from context_engine.ingest.loaders.pdf_letters import WORD, clean, units
 from context_engine.ingest.loaders.pdf_text import PART_GAP, LineText, PageText, PdfLine, PdfTable
 
@@ -35,9 +35,8 @@ _LEAST_LEVELS: Final = 4  # heights of lines in a row that holds several
 _SAME_LEVEL: Final = 3.0  # points by which lines of one height differ at most
 _Text = tuple[str, ...]
 """The lines of a cell."""
+_VALUE: Final = re.compile(r"\S*\d\S*|[-–—.*]+|\(\w\)")
 _APART: Final = 0.15  # of a character's height; a wider gap separates two cells that PDFium joined into one word
-_Place = tuple[int, int]
-"""Number of a grid, and of a cell in it."""
 
 
 class _Filled(NamedTuple):
@@ -173,7 +172,7 @@ class _WordRun(NamedTuple):
 
     start: int
     end: int
-    place: _Place | None
+    place: Place | None
 
     def words(self, text: LineText) -> Iterator[tuple[int, int]]:
         return (word.span() for word in WORD.finditer(text.bare, self.start, self.end))
@@ -186,7 +185,7 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
         grids: those of the page, turned so that its text is horizontal.
         turn: quarter turns of the text, counterclockwise.
     """
-    finder = _Finder(grids)
+    finder = CellFinder(grids)
     cut = [list(_runs(reader, text, finder, turn)) if finder.may_hold(text.line, turn) else [] for text in texts]
     grids, cut = _without_missing_rulings(reader, texts, grids, cut, turn)
     cells: list[_Placed] = [defaultdict(list) for _ in grids]
@@ -197,7 +196,11 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
                 height = (text.line.top + text.line.bottom) / 2
                 cells[grid][cell].append((height, clean(text.bare[run.start : run.end])))
     tables_of_grids = [_table(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
-    tables = {number: table for number, table in enumerate(tables_of_grids) if table}
+    tables = {
+        number: table
+        for number, table in enumerate(tables_of_grids)
+        if table and not _is_a_part(number, cells[number], cut)
+    }
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
     lines = {number: tuple(line for number_of_line, line in parts if number_of_line == number) for number in tables}
     out = []
@@ -207,6 +210,15 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
         elif number in tables:
             out.append(_line_of(tables.pop(number)._replace(lines=lines[number]), grids[number], turn))
     return out
+
+
+def _is_a_part(number: int, placed: _Placed, cut: Sequence[Sequence[_WordRun]]) -> bool:
+    """Whether a grid is only a part of a table: most of its lines go on outside, most cells hold several values."""
+    lines = [runs for runs in cut if any(run.place and run.place[0] == number for run in runs)]
+    wider = sum(any(run.place is None for run in runs) for runs in lines)
+    texts = [text.split() for cell in placed.values() for _, text in cell]
+    packed = sum(len(words) > 1 and all(map(_VALUE.fullmatch, words)) for words in texts)
+    return 2 * wider > len(lines) and 2 * packed > len(texts)
 
 
 def _without_missing_rulings(
@@ -295,45 +307,7 @@ def _is_label(lines: Sequence[tuple[float, str]], levels: Sequence[float]) -> bo
     return at_top and 2 * len(lines) <= len(levels) and not any(any(map(str.isdigit, line)) for _, line in lines)
 
 
-class _Finder:
-    """Finds the cell at a point; of nested grids the innermost."""
-
-    def __init__(self, grids: Sequence[Grid]) -> None:
-        self._grids = sorted(enumerate(grids), key=lambda numbered: _area(numbered[1]))
-        self._cells: list[dict[tuple[int, int], int]] = [
-            {
-                (row, column): number
-                for number, cell in enumerate(grid.cells)
-                for row in range(cell.row, cell.row + cell.rows)
-                for column in range(cell.column, cell.column + cell.columns)
-            }
-            for grid in grids
-        ]
-
-    def may_hold(self, line: PdfLine, turn: int) -> bool:
-        """Whether words of a line may be in a grid."""
-        return line.turn != turn or any(
-            line.bottom < grid.heights[0] and line.top > grid.heights[-1] and line.left < grid.edges[-1]
-            for _, grid in self._grids
-        )
-
-    def place(self, box: Box) -> _Place | None:
-        """Return the cell at the centre of a box."""
-        x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-        for number, grid in self._grids:
-            if grid.edges[0] <= x < grid.edges[-1] and grid.heights[-1] <= y < grid.heights[0]:
-                row = bisect(grid.heights, -y, key=lambda height: -height) - 1
-                cell = self._cells[number].get((row, bisect(grid.edges, x) - 1))
-                if cell is not None:
-                    return number, cell
-        return None
-
-
-def _area(grid: Grid) -> float:
-    return (grid.edges[-1] - grid.edges[0]) * (grid.heights[0] - grid.heights[-1])
-
-
-def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_WordRun]:
+def _runs(reader: PageText, text: LineText, finder: CellFinder, turn: int) -> Iterator[_WordRun]:
     """Yield runs of neighbouring words of a line in the same cell."""
     pieces = (piece for word in WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
@@ -341,7 +315,7 @@ def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Itera
         yield _WordRun(run[0].start, run[-1].end, place)
 
 
-def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_WordRun]:
+def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: CellFinder, turn: int) -> Iterator[_WordRun]:
     """Yield a word; in parts if PDFium joined the text of two cells."""
 
     def box(at: int) -> Box:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_text import turned
+from context_engine.ingest.loaders.pdf_digits import Box
+from context_engine.ingest.loaders.pdf_text import PdfLine, turned
 
 MOST_RULINGS: Final = 4_000
 """Most rulings of a page that are examined; a drawing has more."""
@@ -169,6 +170,8 @@ class Grid(NamedTuple):
     heights: tuple[float, ...]
 
 
+Place = tuple[int, int]
+"""Number of a grid, and of a cell in it."""
 Parted = Mapping[int, Mapping[int, int]]
 """{number of a parted cell: {column: number of the cell that it has now}}."""
 WordsOfLine = tuple[float, Sequence[tuple[float, float]]]
@@ -264,3 +267,41 @@ def _grid(boxes: Sequence[tuple[float, float, float, float]]) -> Grid:
     ]
     cells.sort(key=lambda cell: (cell.row, cell.column))
     return Grid(tuple(cells), tuple(across), tuple(-edge for edge in down))
+
+
+class CellFinder:
+    """Finds the cell at a point; of nested grids the innermost."""
+
+    def __init__(self, grids: Sequence[Grid]) -> None:
+        self._grids = sorted(enumerate(grids), key=lambda numbered: _area(numbered[1]))
+        self._cells: list[dict[tuple[int, int], int]] = [
+            {
+                (row, column): number
+                for number, cell in enumerate(grid.cells)
+                for row in range(cell.row, cell.row + cell.rows)
+                for column in range(cell.column, cell.column + cell.columns)
+            }
+            for grid in grids
+        ]
+
+    def may_hold(self, line: PdfLine, turn: int) -> bool:
+        """Whether words of a line may be in a grid."""
+        return line.turn != turn or any(
+            line.bottom < grid.heights[0] and line.top > grid.heights[-1] and line.left < grid.edges[-1]
+            for _, grid in self._grids
+        )
+
+    def place(self, box: Box) -> Place | None:
+        """Return the cell at the centre of a box."""
+        x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+        for number, grid in self._grids:
+            if grid.edges[0] <= x < grid.edges[-1] and grid.heights[-1] <= y < grid.heights[0]:
+                row = bisect(grid.heights, -y, key=lambda height: -height) - 1
+                cell = self._cells[number].get((row, bisect(grid.edges, x) - 1))
+                if cell is not None:
+                    return number, cell
+        return None
+
+
+def _area(grid: Grid) -> float:
+    return (grid.edges[-1] - grid.edges[0]) * (grid.heights[0] - grid.heights[-1])

@@ -74,53 +74,58 @@ Milliseconds = Annotated[float, Field(ge=0.0)]
 class RAGQueryRequest(Asked):
     """A question for one domain; omitted values come from the persona, then the settings, then the default."""
 
+    # `default=` is written out: without it a type checker of a user takes the fields for mandatory ones.
+
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "Who approves a new product?", "domain": "NPA", "top_k": 5}]}
     )
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(description="The question, in words.")
-    domain: Name | None = Field(None, description="A registered domain; may be omitted if there is only one.")
-    persona_key: Name | None = Field(None, description="A persona: GET /api/v1/rag/personas lists them.")
+    domain: Name | None = Field(default=None, description="A registered domain; may be omitted if there is only one.")
+    persona_key: Name | None = Field(default=None, description="A persona: GET /api/v1/rag/personas lists them.")
     namespaces: Annotated[tuple[Name, ...], Field(max_length=200)] | None = Field(
-        None,
+        default=None,
         description="Namespaces or ids of sources to search; null: those of the persona, else all of the domain.",
     )
     filters: dict[str, Any] | str | None = Field(
-        None,
+        default=None,
         description='Conditions on the fields of the documents: {"year_gte": 2020, "doc_type": ["sop_document"]}, a '
         'tree of and/or/not, or an expression such as "version=3.2; year>=2024".',
     )
-    top_k: TopK | None = Field(None, description="Most chunks returned.")
+    top_k: TopK | None = Field(default=None, description="Most chunks returned.")
     similarity_threshold: Unit | None = Field(
-        None,
+        default=None,
         description="Least cosine of a chunk; chunks of sources without cosines pass, and are marked. Refused if no "
         "source has cosines.",
     )
-    enable_reranking: Flag | None = Field(None, description="Run the model reranker, if one is configured.")
-    rerank_top_n: TopK | None = Field(None, description="Number of the best candidates that the reranker reads.")
-    include_context_string: Flag = Field(True, description="Return the context string for a model.")
+    enable_reranking: Flag | None = Field(default=None, description="Run the model reranker, if one is configured.")
+    rerank_top_n: TopK | None = Field(
+        default=None, description="Number of the best candidates that the reranker reads."
+    )
+    include_context_string: Flag = Field(default=True, description="Return the context string for a model.")
     max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] | None = Field(
-        None, description="Most tokens of the context string, and of the chunks of one part of the answer."
+        default=None, description="Most tokens of the context string, and of the chunks of one part of the answer."
     )
     max_chars: Annotated[int, Field(strict=True, ge=256, le=10_000_000)] | None = Field(
-        None, description="Most characters of the context string."
+        default=None, description="Most characters of the context string."
     )
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        None, description="Of the previous part: returns the next part of the same answer; other fields are ignored."
+        default=None,
+        description="Of the previous part: returns the next part of the same answer; other fields are ignored.",
     )
-    as_of: Day | None = Field(None, description="The day for which the answer must hold; null: today.")
+    as_of: Day | None = Field(default=None, description="The day for which the answer must hold; null: today.")
     require_tiers: Annotated[tuple[Annotated[int, Field(strict=True, ge=1, le=5)], ...], Field(max_length=5)] = Field(
-        (), description="Without a chunk of each of these tiers the decision is `incomplete`."
+        default=(), description="Without a chunk of each of these tiers the decision is `incomplete`."
     )
     require_sources: Annotated[tuple[Name, ...], Field(max_length=200)] = Field(
-        (), description="Without a chunk of each of these sources the decision is `incomplete`."
+        default=(), description="Without a chunk of each of these sources the decision is `incomplete`."
     )
-    strict: Flag = Field(False, description="Refuse an incomplete answer with 409.")
+    strict: Flag = Field(default=False, description="Refuse an incomplete answer with 409.")
     compare: Flag | None = Field(
-        None, description="Return the baseline with the answer; null: as set by `compare_mode`."
+        default=None, description="Return the baseline with the answer; null: as set by `compare_mode`."
     )
     settings: Annotated[dict[Name, Any], Field(max_length=200)] = Field(
-        {}, description="Settings for this search only, by name."
+        default={}, description="Settings for this search only, by name."
     )
 
 

@@ -12,6 +12,9 @@ from context_engine.answer.wants import Expression, has, places_of
         (Expression.DURATION, "within 5 Business Days"),
         (Expression.DURATION, "a 15-minute timeout"),
         (Expression.DURATION, "revoked immediately"),
+        (Expression.AGE, "complete by age 18"),
+        (Expression.AGE, "Age: 69"),
+        (Expression.AGE, "who is 21 years old"),
         (Expression.FREQUENCY, "reviewed at least once per year"),
         (Expression.FREQUENCY, "every 90 days"),
         (Expression.FREQUENCY, "on a weekly basis"),
@@ -35,6 +38,7 @@ def test_held(kind, text):
     ("kind", "text"),
     [
         (Expression.DURATION, "a timely report"),
+        (Expression.AGE, "on pages 12 and 13"),
         (Expression.DURATION, "issued every two years"),
         (Expression.FREQUENCY, "within 7 days"),
         (Expression.AMOUNT, "in 7 days"),

@@ -387,3 +387,10 @@ def test_an_age_is_a_duration(passage):
     assert texts("How old is Keith?", passage("Anne is aged 71 and Keith is aged 72.")) == [
         "Anne is aged 71 and Keith is aged 72."
     ]
+
+
+def test_the_sentence_that_spells_out_an_acronym_tells_what_it_means(passage) -> None:
+    rating = passage("Fair evidence has one copy that was checked.", rank=1)
+    data = passage("The data office keeps all data Findable, Accessible, Interoperable and Reusable (FAIR).", rank=2)
+    answer = extract("What does FAIR mean?", [rating, data])
+    assert "Findable" in answer.sentences[0].text

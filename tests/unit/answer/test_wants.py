@@ -10,6 +10,8 @@ from context_engine.answer.wants import LIGHT, read_question
     [
         ("How long are call recordings kept?", "duration"),
         ("How often is the vault counted?", "duration"),
+        ("At what age does the account become a current account?", "duration"),
+        ("How old must a guardian be?", "duration"),
         ("By when must a dispute be closed?", "duration"),
         ("Within how many days is a claim paid?", "duration"),
         ("How far in advance must the board be told?", "duration"),

@@ -7,6 +7,7 @@ import pytest
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import run as run_module
+from context_engine.ingest import scan_cache
 from context_engine.ingest.reading import IngestOptions
 from context_engine.ingest.run import ingest
 from context_engine.ingest.scan_cache import ScanCache
@@ -50,6 +51,15 @@ def test_an_unchanged_folder_is_not_read_and_counts_the_same(old, source, sink, 
     assert read == []
     assert (again.documents, again.unchanged, again.removed) == (first.documents, 3, 0)
     assert set(sink.documents("sops")) == {("a", ""), ("b", ""), ("E1", "")}
+
+
+def test_another_version_reads_every_file_again(old, source, sink, tmp_path, read, monkeypatch):
+    root, place = old(FILES), tmp_path / "files.json"
+    ingest(root, source(RULES), sink, memory=ScanCache(place))
+    del read[:]
+    monkeypatch.setattr(scan_cache, "__version__", "9.9.9")
+    assert ingest(root, source(RULES), sink, memory=ScanCache(place)).unchanged == 3
+    assert sorted(read) == sorted(FILES)
 
 
 def test_what_changed_is_read_and_what_is_lost_in_the_base_too(old, source, sink, tmp_path, read):

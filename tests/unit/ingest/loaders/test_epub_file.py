@@ -132,3 +132,8 @@ def test_what_is_no_book(refused, zipped):
     assert "run a text recognition" in refused(
         book({"a.xhtml": '<img src="1.png"/>'}, items='<item id="i" href="1.png" media-type="image/png"/>'), "a.epub"
     )
+
+
+def test_the_scripts_of_a_book_are_no_macros(one):
+    data = book({"one.xhtml": "<h1>One</h1><p>The first page.</p>"}, parts={"Scripts/menu.js": "open()"})
+    assert one(data, "a.epub").text == "# One\n\nThe first page."

@@ -2,6 +2,7 @@
 
 import struct
 import sys
+from uuid import UUID
 
 import docx
 import pytest
@@ -132,3 +133,23 @@ def test_a_message_cut_off_is_an_error_or_gives_what_it_still_holds(read):
 def test_without_its_library_the_extra_is_named(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "olefile", None)
     assert "documents" in refused(made({BODY: "words"}), "a.msg")
+
+
+@pytest.mark.parametrize("narrow", [None, "cp1252"])
+def test_an_appointment_has_its_times_and_its_location(one, narrow):
+    """The file gives each property of appointments a tag: here start 8000, end 8002 and location 8003."""
+    other, appointments = UUID("00062008-0000-0000-c000-000000000046"), UUID("00062002-0000-0000-c000-000000000046")
+    rows = [(0x820D, 4, 0), (0x820E, 3, 1), (0x820E, 4, 2), (0x8208, 4, 3), (0, 4 << 1 | 1, 4)]
+    entries = b"".join(
+        struct.pack("<IHH", number, kind if index == 4 else kind << 1, index) for number, kind, index in rows
+    )
+    tree = outlook_message(
+        {SUBJECT: "Limit review", 0x8003: "Room 4", BODY: "Bring the report."},
+        times={0x8000: JANUARY, 0x8001: 0, 0x8002: JANUARY + 36_000_000_000},
+        narrow=narrow,
+    )
+    named = {"__substg1.0_00020102": other.bytes_le + appointments.bytes_le, "__substg1.0_00030102": entries}
+    assert one(compound_file({**tree, "__nameid_version1.0": named}), "a.msg").text == (
+        "# Limit review\n\nStart: Mon, 12 Jan 2026 09:00:00 +0000\nEnd: Mon, 12 Jan 2026 10:00:00 +0000\n"
+        "Location: Room 4\n\nBring the report."
+    )

@@ -369,3 +369,21 @@ def test_a_text_over_several_columns_stays_whole(loaded):
         pdf.rows(("Staff", "10", "11"), ("Travel", "20", "21"), widths=(40, 30, 30))
 
     assert "in thousands of euros" in loaded(fill).text
+
+
+def test_rulings_around_a_part_of_a_table_take_no_values_from_their_rows(loaded):
+    """Lines between groups of columns: the names of the rows, and the last group, are outside of them."""
+    rows = [("Burglary", 240, 205, 35), ("Robbery", 102, 90, 12), ("Arson", 98, 81, 17), ("Fraud", 173, 98, 75)]
+
+    def fill(pdf):
+        for name, *totals in rows:
+            pdf.cell(40, 8, name)
+            for total, border in zip(totals, (1, 1, 0)):
+                for value, sides in ((total, "LTB"), (total // 10, "TB"), (total - total // 10, "TBR")):
+                    pdf.cell(16, 8, f"{value}.0", border=sides if border else 0, align="R")
+            pdf.ln(8)
+
+    text = loaded(fill).text
+    for name, *totals in rows:
+        line = next(line for line in text.split("\n") if name in line)
+        assert all(f"{total}.0" in line for total in totals)
