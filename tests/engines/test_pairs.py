@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,19 +20,22 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.testing import FakeEmbedder
 from context_engine.wiring.copying import CopyOrder, copy_domain
 from context_engine.wiring.setup import load_setup
-from tests.java_server import missing
 from tests.neo4j_server import PASSWORD, Neo4jServer
 from tests.opensearch_server import OpenSearchNode
-from tests.postgresql_server import PostgresqlServer, programs_with
 
 pytestmark = pytest.mark.slow
+STORES: dict[str, dict[str, Any]] = {
+    "opensearch": {"index_prefix": "pairs", "replicas": 0},
+    "neo4j": {"store_name": "pairs"},
+}
+"""The settings of a source; other tests have stores of other names on the same servers."""
 MANIFEST = """
 version: 1
 domain: DESK
 sources:
-  - {id: policies, type: bank_sop, adapter: ADAPTER, connection: CONNECTION}
+  - {id: policies, type: bank_sop, adapter: ADAPTER, connection: CONNECTION, settings: SETTINGS}
   - {id: papers, type: system_of_record, adapter: ADAPTER, connection: CONNECTION, classification: confidential,
-     access: {roles: [board]}}
+     access: {roles: [board]}, settings: SETTINGS}
 """
 EVERY_PAIR = (
     "local", "postgres", "local", "opensearch", "local", "neo4j", "postgres", "opensearch", "postgres", "neo4j",
@@ -42,28 +43,25 @@ EVERY_PAIR = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def connections() -> Iterator[dict[str, Any]]:
+@pytest.fixture
+def connections(vector_server: Any, node: OpenSearchNode, server: Neo4jServer) -> dict[str, Any]:
     """Connections to a server of each kind, by the names of the adapters."""
-    found = programs_with("vector")
-    if missing() or found is None:
-        pytest.skip(f"not all servers are here: {missing() or 'a PostgreSQL with pgvector'} is not installed")
-    with ExitStack() as servers:
-        database = urlsplit(servers.enter_context(PostgresqlServer(folder=found)).new_database())
-        yield {
-            "postgres": {
-                "base_url": f"postgresql://{database.hostname}:{database.port}{database.path}",
-                "user": database.username,
-                "api_key": database.password,
-            },
-            "opensearch": {"base_url": servers.enter_context(OpenSearchNode()).url},
-            "neo4j": {"base_url": servers.enter_context(Neo4jServer()).url, "user": "neo4j", "api_key": PASSWORD},
-        }
+    database = urlsplit(vector_server.new_database())
+    return {
+        "postgres": {
+            "base_url": f"postgresql://{database.hostname}:{database.port}{database.path}",
+            "user": database.username,
+            "api_key": database.password,
+        },
+        "opensearch": {"base_url": node.url},
+        "neo4j": {"base_url": server.url, "user": "neo4j", "api_key": PASSWORD},
+    }
 
 
 def setup_of(folder: Path, adapter: str) -> Any:
     connection = "null" if adapter == "local" else adapter
-    manifest = MANIFEST.replace("ADAPTER", adapter).replace("CONNECTION", connection)
+    settings = json.dumps(STORES.get(adapter, {}))
+    manifest = MANIFEST.replace("ADAPTER", adapter).replace("CONNECTION", connection).replace("SETTINGS", settings)
     (folder / "manifests/desk.yaml").write_text(manifest, "utf-8")
     return load_setup(env={}, cwd=folder)
 
@@ -105,7 +103,8 @@ def test_every_store_gives_every_other_all_it_has(connections: dict[str, Any], t
     copies = list(pairwise(EVERY_PAIR))
     assert len({*copies}) == 4 * 3
     for number, (origin, target) in enumerate(copies, 1):
-        setup, order = setup_of(tmp_path, origin), CopyOrder(origin, target, connection=target)
+        setup = setup_of(tmp_path, origin)
+        order = CopyOrder(origin, target, connection=target, settings=STORES.get(target, {}))
         data_dir = tmp_path / ("first" if number < len(copies) else "second")
         report = copy_domain(setup, setup.registry.domain("DESK"), order, data_dir=data_dir, progress=lambda *_: None)
         assert report.same and not report.vectors_refused, (origin, target)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -13,11 +12,10 @@ from neo4j import GraphDatabase
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext
 from context_engine.adapters.sources.neo4j import open_neo4j
-from context_engine.core.models import Chunk, Settings, SourceQuery, SourceSpec
+from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.java_server import libraries, missing
 from tests.neo4j_server import PASSWORD, Neo4jServer
 
 
@@ -72,29 +70,6 @@ class Store:
 
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Any:
         return open_neo4j(spec or self.spec(), self.context(rules_of))
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Neo4jServer]:
-    if missing():
-        pytest.skip(f"no Neo4j here: {missing()} is not installed")
-    try:
-        libraries("neo4j")
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no Neo4j here: Maven could not bring it (exit code {error.returncode})")
-    with Neo4jServer() as running:
-        for embedder in (None, FakeEmbedder(64)):
-            _plan(Store(running.url, embedder))
-        yield running
-
-
-def _plan(store: Store) -> None:
-    """Search once with much time: a server that just started plans its first queries for seconds."""
-    with store.empty().sink() as sink:
-        sink.put("notes", "a", "", "1", [Chunk(content="The approval limit of the desk is five million.")])
-    store.source().search(
-        SourceQuery(text="approval limmit", domain="NPA", top_k=10, timeout_s=300.0)
-    )  # and a suggestion
 
 
 @pytest.fixture

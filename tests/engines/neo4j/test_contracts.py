@@ -84,7 +84,7 @@ class TestSinkWithVectors(TestSink):
 
 
 class TestSourceWithAdapters(WithAdapters):
-    timeout_s = 120.0
+    changes, questions, timeout_s = 6, 4, 120.0
 
     def _spec(self, spec: Any) -> Any:
         return spec.model_copy(update={"adapter": "neo4j", "connection": "graph", "settings": self.bank.own})

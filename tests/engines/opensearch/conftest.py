@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
@@ -18,7 +17,6 @@ from context_engine.core.models import Settings, SourceSpec
 from context_engine.core.protocols import Embedder, Sink, Source
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeEmbedder, FixedClock
-from tests.java_server import libraries, missing
 from tests.opensearch_server import OpenSearchNode
 
 _NUMBERS = count(1)
@@ -62,18 +60,6 @@ class Store:
 
     def source(self, spec: SourceSpec | None = None, rules_of: Callable[[str], str] = lambda _id: "") -> Source:
         return open_opensearch(spec or self.spec(), self.context(rules_of))
-
-
-@pytest.fixture(scope="session")
-def node() -> Iterator[OpenSearchNode]:
-    if missing():
-        pytest.skip(f"no OpenSearch here: {missing()} is not installed")
-    try:
-        libraries("opensearch")
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no OpenSearch here: Maven could not bring it (exit code {error.returncode})")
-    with OpenSearchNode() as running:
-        yield running
 
 
 @pytest.fixture

@@ -72,14 +72,14 @@ def wait_for(store: Store, nodes: int, status: str) -> None:
 
 
 def searched_while(store: Store, action: Any) -> list[Any]:
-    """Search again and again while something happens; return the answers, and the errors in the place of others."""
+    """Search again and again while something happens; return the answers, and errors in the place of others."""
     source, answers, ended = store.source(), list[Any](), threading.Event()
 
     def search() -> None:
         while not ended.is_set():
             try:
                 answers.append(source.search(EVERY))
-            except SourceError as error:
+            except Exception as error:  # whatever it is, the test shall show it
                 answers.append(error)
 
     searching = threading.Thread(target=search)
@@ -108,6 +108,8 @@ def test_a_node_of_two_killed_in_a_load_and_in_searches_loses_nothing_and_comes_
 
     assert all(len(found(store)) == 10 for store in (copied, single))
     for answer in searched_while(copied, load):
+        if isinstance(answer, Exception) and not isinstance(answer, SourceError):
+            raise answer
         whole = {chunk.document_id for chunk in answer.chunks} if not isinstance(answer, SourceError) else set()
         assert whole in ({*NAMES}, {*NAMES, *more}) or _says_so(answer), "whole commits, or what is missing"
     after = copied.source().search(EVERY)

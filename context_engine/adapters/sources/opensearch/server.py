@@ -153,9 +153,13 @@ class Calls:
         Raises:
             SourceError: the server cannot be reached, or refuses.
         """
-        due = self._clock.monotonic() + _WRITE_S if self._due is None else self._due
+        due = self._clock.monotonic() + self._left()
         call = HttpCall(method, path, body, _NDJSON if isinstance(body, str) else {})
         return self._client.call(call, self._access, lambda: due - self._clock.monotonic(), silence_s=self._silence_s)
+
+    def _left(self) -> float:
+        """Return the seconds left for a call."""
+        return _WRITE_S if self._due is None else self._due - self._clock.monotonic()
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | str | None = None) -> Any:
         """Return the value of a good answer; raises as `answer` does."""
@@ -207,7 +211,7 @@ class Calls:
             "sort": [{"row": "asc"}, {"part": "asc"}],
         }  # fmt: skip
         while True:
-            result = self.ask("POST", path, body)
+            result = retried(lambda: self.ask("POST", path, body), _TRIES, self._left, _PAUSES, outages=(SourceBusy,))
             self._note(result)
             if self.failures:
                 raise self.failures[0]
@@ -258,7 +262,7 @@ class Calls:
                 raise next((error for _, error in refused if not error.retryable), refused[0][1])
 
         if left:
-            retried(send, _TRIES, lambda: _WRITE_S, _PAUSES, outages=(SourceBusy,))
+            retried(send, _TRIES, self._left, _PAUSES, outages=(SourceBusy,))
 
     def _note(self, result: Mapping[str, Any]) -> None:
         """Remember that a result lacks a part."""

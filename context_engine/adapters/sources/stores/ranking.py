@@ -216,7 +216,7 @@ def best_chunks(
 
     Args:
         rank: returns the ranking of each of some sources, with so many rows of it scored.
-        texts: returns the chunks of some rows.
+        texts: returns the chunks of some rows; without those that the server has lost since they were ranked.
         pool: rows of a source that are scored at first; `most` at last.
     """
     out: dict[str, list[Chunk]] = {}
@@ -229,7 +229,8 @@ def best_chunks(
         chunks = texts([row for rows in reached.values() for row in rows])
         for source in left:
             name, ranking = source.source_id, rankings[source.source_id]
-            kept = [row for row in reached[name] if source.test is None or source.test(chunks[row])][:top_k]
+            there = [row for row in reached[name] if row in chunks]
+            kept = [row for row in there if source.test is None or source.test(chunks[row])][:top_k]
             if len(kept) >= top_k or not ranking.more or pool >= most:
                 out[name] = [chunks[row]._replace(scores=ranking.scores(row)) for row in kept]
         left = [source for source in left if source.source_id not in out]

@@ -173,3 +173,13 @@ def test_nothing_is_committed_after_a_search_of_the_writer_that_lacked_a_shard()
     writer = calls()
     writer.search([SearchBody(["notes-1"], {})])
     assert isinstance(error_of(lambda: writer.refresh(["notes-1"])), SourceUnavailable)
+
+
+@respx.mock
+def test_a_page_of_a_long_read_is_asked_for_again_while_the_server_is_busy() -> None:
+    respx.post(f"{BASE}/notes-1/_search/point_in_time?keep_alive=2m").respond(json={"pit_id": "p"})
+    respx.delete(f"{BASE}/_search/point_in_time").respond(json={})
+    busy = httpx.Response(429, json=failed("circuit_breaking_exception"))
+    page = {"hits": {"hits": [{"_id": "1-1", "_index": "notes-1", "_source": {"row": 1}}]}}
+    asked = respx.post(f"{BASE}/_search").mock(side_effect=[busy, httpx.Response(200, json=page)])
+    assert [row["row"] for row in calls().snapshot(["notes-1"], {}, ["row"])] == [1] and asked.call_count == 2

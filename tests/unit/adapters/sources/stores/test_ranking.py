@@ -78,3 +78,14 @@ def test_a_source_is_searched_deeper_while_chunks_fail_its_test() -> None:
     chunks = best_chunks([Numbers("a")], rank, texts, top_k=3, pool=10, most=1_000)
     assert [chunk.content for chunk in chunks["a"]] == ["10", "20", "30"]
     assert pools == [10, 40]
+
+
+def test_a_row_that_the_server_has_lost_since_it_was_ranked_is_left_out() -> None:
+    def rank(sources: Sequence[Numbers], _pool: int) -> Mapping[str, Ranking]:
+        return {source.source_id: Ranking([10, 20, 30], lambda _rid: (), False) for source in sources}
+
+    def texts(rows: Sequence[int]) -> Mapping[int, Chunk]:
+        return {row: Chunk(content=str(row)) for row in rows if row != 20}
+
+    chunks = best_chunks([Numbers("a")], rank, texts, top_k=3, pool=10, most=1_000)
+    assert [chunk.content for chunk in chunks["a"]] == ["10", "30"]
