@@ -387,3 +387,8 @@ def test_an_age_is_a_duration(passage):
     assert texts("How old is Keith?", passage("Anne is aged 71 and Keith is aged 72.")) == [
         "Anne is aged 71 and Keith is aged 72."
     ]
+
+
+def test_what_a_statement_takes_for_granted_is_no_rule(passage):
+    text = "If night keys are lent to guards, the vault officer must tell the branch. Night keys may not be lent."
+    assert texts("May night keys be lent to guards?", passage(text))[0] == "Night keys may not be lent."
