@@ -62,6 +62,7 @@ _EXCEPTED: Final = re.compile(
     re.IGNORECASE,
 )
 """An exception, to which a value does not apply: "codes sent other than by mail are valid for 10 minutes"."""
+_CONDITION: Final = re.compile(r"\W*(?:if|when|whenever|where|once|unless)\b[^,;]*,", re.IGNORECASE)
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
 
@@ -90,6 +91,8 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
         return columns
     if not want.strict:
         whole = statement.text([*statement.above, *statement.spans])
+        if want.name == "rule" and _is_condition(question, text):
+            return _WITHOUT
         return 1.0 if any(has(kind, whole) for kind in want.holds) else _WITHOUT
     return max(
         (
@@ -98,6 +101,16 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
         ),
         default=0.0,
     )
+
+
+def _is_condition(question: AskedQuestion, text: str) -> bool:
+    """Return whether a statement takes for granted what is asked: "if keys are lent, ...", for "may keys be lent?"."""
+    condition = _CONDITION.match(text)
+    if condition is None:
+        return False
+    parts = (text[: condition.end()], text[condition.end() :])
+    held, others = (sum(closest_of((term,), part) > 0.0 for term in question.weights) for part in parts)
+    return 0 < held >= 2 * others
 
 
 def _of_another_band(question: AskedQuestion, statement: Statement) -> bool:

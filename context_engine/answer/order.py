@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, groupby, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
@@ -43,7 +43,6 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _governed(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
-    yield from _exchanged(claim, clause.tokens)
     yield from _unlinked(claim, clause.tokens)
     yield from _left_alone(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
@@ -214,28 +213,6 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
                 yield SentenceFinding("value", told)
     if len(modals) > 1:
         yield from modals.values()
-
-
-def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if two names stand behind each other's words: "the Bank pays a Fund", "the Fund pays a Bank"."""
-    places, own_places = _name_places(claim), _name_places(own)
-    for first, second in combinations(sorted(places.keys() & own_places.keys()), 2):
-        is_first = (places[first] - own_places[first]) & own_places[second]
-        if is_first and (places[second] - own_places[second]) & own_places[first]:
-            yield SentenceFinding("roles", f'"{" ".join(first)}" and "{" ".join(second)}" stand in each other\'s place')
-
-
-def _name_places(tokens: Sequence[MeaningToken]) -> dict[tuple[str, ...], frozenset[tuple[str, ...]]]:
-    """Return for each name the word before it, which is no mark, and the two before it, at each place; "^": none."""
-    out: dict[tuple[str, ...], frozenset[tuple[str, ...]]] = {}
-    for is_name, run in groupby(range(len(tokens)), key=lambda place: tokens[place].is_name):
-        start, *others = run
-        if is_name:
-            name = tuple(tokens[place].key for place in (start, *others))
-            before = tuple(token.key for token in tokens[max(start - 2, 0) : start]) or ("^",)
-            alone = () if start == 0 or tokens[start - 1].kind is MeaningKind.BREAK else (before[-1:],)
-            out[name] = out.get(name, frozenset()) | {before, *alone}
-    return out
 
 
 def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from context_engine.answer.quantities import Quantity, asked_quantities
+from context_engine.answer.quantities import SPELLED, Quantity, asked_quantities
 from context_engine.core.text import stems, term_weights, terms
 
-_SMALL: Final = r"one(?! (?:or more|of|another)\b)|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _UNIT: Final = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|quarters?|years?)"
-_WORDED: Final = rf"(?:{_SMALL}|fifteen|twenty|thirty|forty|fifty|sixty|ninety|hundred)(?!-(?!{_UNIT})[a-z])"
-"""A number in words, not in "one-way" or "two-factor", which count nothing."""
+_WORDED: Final = rf"(?!one (?:or more|of|another)\b)(?:{SPELLED})(?!-(?!{_UNIT})[a-z])"
+"""A number in words, not "one or more", "one-way" or "two-factor", which count nothing."""
 _NUMBER: Final = rf"(?:\d+(?:[.,]\d+)*|{_WORDED})"
 _PERIOD: Final = r"(?:second|minute|hour|day|week|fortnight|month|quarter|year)"
 _SPAN: Final = (

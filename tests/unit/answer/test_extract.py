@@ -394,3 +394,8 @@ def test_the_sentence_that_spells_out_an_acronym_tells_what_it_means(passage) ->
     data = passage("The data office keeps all data Findable, Accessible, Interoperable and Reusable (FAIR).", rank=2)
     answer = extract("What does FAIR mean?", [rating, data])
     assert "Findable" in answer.sentences[0].text
+
+
+def test_what_a_statement_takes_for_granted_is_no_rule(passage):
+    text = "If night keys are lent to guards, the vault officer must tell the branch. Night keys may not be lent."
+    assert texts("May night keys be lent to guards?", passage(text))[0] == "Night keys may not be lent."
