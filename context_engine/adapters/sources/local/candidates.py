@@ -35,6 +35,7 @@ from context_engine.adapters.sources.stores.options import (
 from context_engine.core.models import Score, ScoreKind
 
 _MANY_ROWS: Final = 50_000
+"""Rows of a view from which the best rows of a scope are first looked for among those of all scopes."""
 
 
 class RowEvidence(NamedTuple):
@@ -226,11 +227,12 @@ def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> 
 def _best_by_text(view: View, query: TextQuery, scope: SearchScope, limit: int, options: SearchOptions) -> _Hits:
     """Return the best rows of a scope by text.
 
-    In a large view they are first looked for among the best rows of all scopes: a search without a scope takes half as
-    long, and `best_hit` needs it anyway.
+    In a large view they are first looked for among the best rows of all scopes. A search without a scope takes half as
+    long, and `best_hit` needs its first row anyway.
     """
     if view.searcher.num_docs >= _MANY_ROWS and limit <= FEW_ROWS // 2 and not scope.selective:
-        hits = view.once(("best", query), lambda: view.searcher.search(query.text, limit=FEW_ROWS, count=False).hits)
+        hits = view.once(("hits", query), lambda: view.searcher.search(query.text, limit=FEW_ROWS, count=False).hits)
+        view.once(("best", query), lambda: hits[:1])
         rids = _numbers(view, "rid", [place for _, place in hits])
         inside = scores_in(view, scope.query, rids)
         own = [hit for hit, rid in zip(hits, rids) if rid in inside]

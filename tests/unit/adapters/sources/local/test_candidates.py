@@ -196,3 +196,15 @@ def test_without_an_embedder_no_vectors_are_held(base: LocalBase, fill: Callable
     with base._viewer.view() as view:
         held = held_vectors(view, ["sop"])
     assert (held.chunks, held.parts.shape, held.lengths.tolist()) == ([], (0, 0), [])
+
+
+def test_the_best_hit_asked_for_before_does_not_shorten_a_search(
+    base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "_MANY_ROWS", 0)
+    fill({"a": "limit of the desk", "b": "fee of the desk", "c": "limit of the book"})
+    with base._viewer.view() as view:
+        query = query_of("limit")
+        assert candidates.best_hit(view, query) is not None
+        scope = SearchScope(candidates.Query.all_query(), 1, False, "sop")
+        assert len(candidates._best_by_text(view, query, scope, 10, PLAIN).text) == 2
