@@ -179,7 +179,7 @@ def _claim(text: str, known: _KnownKeys) -> str:
 
 
 def _begins_with_nothing(claim: str) -> bool:
-    """Return whether a sentence joins something to nothing: "The same, and a desk must"."""
+    """Return whether a sentence begins with a conjunction that joins nothing: "The same, and a desk must"."""
     marks = [token.key for token in read(claim.removeprefix(", "))[:2] if token.kind is MeaningKind.BREAK]
     return len(marks) > 1
 

@@ -265,7 +265,7 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
 
 
 def _joined(subject: Sequence[MeaningToken], chosen: Sequence[_Segment]) -> Iterator[_Segment]:
-    """Yield segments to stand behind a subject: of "it must" and "and be closed", "be closed"."""
+    """Yield the segments to follow a subject; behind a modal the first one loses its comma or conjunction."""
     opening, *others = chosen
     is_cut = subject[-1].kind is MeaningKind.MODAL and opening.tokens[0].kind is MeaningKind.BREAK
     yield opening._replace(tokens=opening.tokens[is_cut:])

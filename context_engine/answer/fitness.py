@@ -130,7 +130,7 @@ def _of_members(question: AskedQuestion, statement: Statement) -> float:
 
 
 def _in_columns(act: str, statement: Statement) -> float:
-    """Return how well a row or field says who acts: below "Decided by", or of a decision by marks below roles."""
+    """Return how well a row or field names who acts: in a column such as "Decided by", or by marks below roles."""
     name, _, value = statement.text().partition(":")
     field = [(name, value)] if statement.kind is StatementKind.FIELD else []
     cells = [(statement.text((cell.column,)), statement.text((cell.span,))) for cell in statement.cells]

@@ -186,7 +186,7 @@ _LOWER: Final = re.compile(
 )
 _TO: Final = re.compile(r"\s*(?:to|-|–|and)\s*$")
 _LEAST: Final = 1e-9
-"""Share of a number by which a value stands inside an open band."""
+"""Distance of a value just inside an open band from the band's number, as a share of that number."""
 _OPEN: Final = frozenset({"below", "under", "less than", "over", "above", "more than", "exceeding", "greater than"})
 
 
@@ -271,7 +271,7 @@ def asked_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def _inward(opening: str) -> int:
-    """Return in which direction a band that opens so goes on from its number: 1, -1, or 0 for a closed or no band."""
+    """Return the direction of an open band from its number: 1 after "above", -1 after "below", else 0."""
     upper, lower = _UPPER.search(opening), _LOWER.search(opening)
     if lower and lower[1].lower() in _OPEN:
         return 1

@@ -70,7 +70,7 @@ def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[S
 
 
 def _is_of_pronoun(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether the clause says it of a pronoun, the sentence of what stands before it: "we find that it may"."""
+    """Return whether the sentence takes the words before "it" for the subject: "we may", from "we find that it may"."""
     ends = [tokens[-1].key == "it" for tokens in (subject, whole) if content_keys(tokens)]
     return ends == [False, True] and content_keys(subject) <= content_keys(whole)
 
@@ -78,13 +78,13 @@ def _is_of_pronoun(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken
 def _says_twice(
     items: Iterable[Sequence[MeaningToken]], subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 ) -> bool:
-    """Return whether a list of subjects says words of its last one again where the clause has no list."""
+    """Return whether a list of subjects repeats words of its last item although the clause has no list."""
     has_list = any(token.kind is MeaningKind.BREAK for token in whole)
     return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
 
 
 def _leaves_out_act(claim: Sequence[MeaningToken], done: frozenset[str], predicate: Sequence[MeaningToken]) -> bool:
-    """Return whether the sentence leaves out what stands between two modals: "a desk that may sell may act"."""
+    """Return whether the sentence drops the words between two modals: "may sell" of "a desk that may sell may act"."""
     first = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, predicate)]
     keys = content_keys(first)
     is_left_out = len(keys & content_keys(claim)) * 2 < len(keys) and len(keys) >= _LEAST_RESTRICTION
@@ -92,7 +92,7 @@ def _leaves_out_act(claim: Sequence[MeaningToken], done: frozenset[str], predica
 
 
 def _object(predicate: Sequence[MeaningToken]) -> list[MeaningToken]:
-    """Return what an act is done to: the words right behind it."""
+    """Return the object of a predicate: the words right behind its first one."""
     return [*takewhile(lambda token: token.kind in CONTENT, predicate)][1:]
 
 

@@ -16,6 +16,10 @@ from context_engine.settings.principals import token_hash
 logger = logging.getLogger(__name__)
 REFUSED: Final = "no token, or one that opens nothing: send a good one as 'Authorization: Bearer TOKEN'"
 UNCHECKED: Final = "tokens cannot be checked now: ask again later with the same one"
+_NOT_CHECKED: Final = (
+    "this service was started with --no-auth, so it cannot check the token that was sent: send no Authorization "
+    "header, or start it without --no-auth ('context-engine token add NAME' makes a token)"
+)
 
 
 class ShownToken(NamedTuple):
@@ -122,7 +126,7 @@ class NoAuthentication:
             NotAuthenticated: there is a token.
         """
         if authorization:
-            raise NotAuthenticated("this service was started with --no-auth and checks no token: send none")
+            raise NotAuthenticated(_NOT_CHECKED)
         return self._caller
 
     def problems(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def serve(
     Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
     _check_extra()
-    held = _hold_reloads()
+    early_reloads = _hold_reloads()
     from context_engine.apps.server.logs import log_to_stderr
     from context_engine.apps.server.running import listening_socket
     from context_engine.apps.server.workers import Worker, supervise
@@ -89,15 +89,17 @@ def serve(
     here, worker = click.get_current_context(), click.get_current_context().find_object(Worker)
     if workers > 1 and worker is None:
         here.exit(supervise(workers, listening_socket(host, port), _work))
-    here.exit(_serve(location, host, port, held, no_auth=no_auth, demo=demo, log_format=log_format, worker=worker))
+    here.exit(
+        _serve(location, host, port, early_reloads, no_auth=no_auth, demo=demo, log_format=log_format, worker=worker)
+    )
 
 
 def _hold_reloads() -> list[int]:
-    """Return a list that takes each SIGHUP until the service handles it; before, it would end the process."""
-    held: list[int] = []
+    """Collect each SIGHUP in a list until the service handles it; without a handler it would end the process."""
+    early_reloads: list[int] = []
     if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda number, _frame: held.append(number))
-    return held
+        signal.signal(signal.SIGHUP, lambda number, _frame: early_reloads.append(number))
+    return early_reloads
 
 
 def _work(args: list[str], worker: Worker) -> None:
@@ -111,14 +113,18 @@ def _serve(
     location: ConfigLocation,
     host: str,
     port: int,
-    held: list[int],
+    early_reloads: list[int],
     *,
     no_auth: bool,
     demo: bool,
     log_format: LogForm,
     worker: Worker | None,
 ) -> int:
-    """Serve in this process until a signal; return the exit code. `held` are the signals that came before."""
+    """Serve in this process until a signal; return the exit code.
+
+    Args:
+        early_reloads: the SIGHUPs that came before the service could handle them.
+    """
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.metrics import WorkerReports
     from context_engine.apps.server.running import ConfiguredLoader, listening_socket, run
@@ -149,7 +155,7 @@ def _serve(
 
     def announce() -> None:
         _announce(first, address, no_auth=no_auth, write_line=write_line)
-        for number in held[:1]:
+        for number in early_reloads[:1]:
             signal.raise_signal(number)
 
     app = create_app(service, _site(first))
