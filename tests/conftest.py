@@ -50,6 +50,17 @@ IN_MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 TYPES = ("system_of_record", "bank_sop", "industry_standard", "external_official", "general_web")
 
 
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    """Turns the garbage collector off for a test that uses up the stack.
+
+    A finalizer of another test's garbage would be run there, and fail for want of frames.
+    """
+    gc.disable()
+    yield
+    gc.enable()
+
+
 class FixedClock:
     """Always 2026-03-02 10:00 UTC; seconds go on, so that time limits work."""
 

@@ -273,6 +273,7 @@ def test_the_endpoints_settings(engines: Engines, field: str, value: Any) -> Non
 
 
 @pytest.mark.parametrize("raw", [b'{"top_k": 1e400}', b"1" * 10_000, b"[" * 100_000, b"\xff\xfe", b"NaN", b'"\\ud800"'])
+@pytest.mark.usefixtures("collector_off")
 def test_a_body_that_is_no_object(engines: Engines, raw: bytes) -> None:
     body = b'{"knowledge_id": "NPA", "query": "q", "retrieval_setting": %s}' % raw
     answer = answer_retrieval({"demo_bank": True, "access_token": TOKEN}, f"Bearer {TOKEN}", body, engines.use)

@@ -73,6 +73,7 @@ def test_front_matter_may_be_empty_and_may_end_with_the_text():
         ("---\na: " + "[" * 5_000 + "\n---\n", "cannot be read", 1),
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_broken_front_matter_says_what_and_where(text, says, line):
     with pytest.raises(BrokenFrontMatter, match=says) as caught:
         front_matter(text)

@@ -115,6 +115,7 @@ def test_a_file_that_may_not_be_opened_is_an_error_not_an_exception(folder, monk
 
 
 @pytest.mark.wording
+@pytest.mark.usefixtures("collector_off")
 def test_records_are_documents_and_broken_lines_do_not_stop_them(read):
     lines = [
         '{"entity_id": "NPA-001", "title": "Harbour Note", "version": "4", "risk_rating": "high"}',

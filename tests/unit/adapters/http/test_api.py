@@ -93,6 +93,7 @@ def test_a_servers_words_are_in_the_debug_log_alone(body: bytes, caplog: pytest.
 
 
 @pytest.mark.parametrize("body", [b"\xff\xfe", b"[" * 100_000, b"", b"null", b'{"error": null}', b'{"code": 7}'])
+@pytest.mark.usefixtures("collector_off")
 def test_no_body_makes_it_fail(body: bytes) -> None:
     assert isinstance(refused(400, body), SourceProtocolError)
 

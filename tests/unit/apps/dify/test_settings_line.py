@@ -63,6 +63,7 @@ def test_a_manifest_alone_will_do(given: object) -> None:
         ("[" * 100_000, "nested too deep|not JSON"),
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_what_cannot_be_used_is_told(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_line(text)

@@ -184,6 +184,7 @@ def test_there_is_no_stream_and_no_session_to_end(client: TestClient, method: st
         {"id": 1},
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_what_is_no_message_is_refused(client: TestClient, body: Any) -> None:
     answer = posted(client, body)
     assert answer.status_code in (200, 400)

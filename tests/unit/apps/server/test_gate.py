@@ -136,6 +136,7 @@ def test_what_is_json_and_no_request(client: TestClient, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"query": NaN}', b'{"query": "a", "query": "b"}', b"\xff", b"[" * 100_0])
+@pytest.mark.usefixtures("collector_off")
 def test_what_is_no_sound_json(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/asked", content=body, headers={**TOKEN, "Content-Type": "application/json"})
     assert code(answer) == (400, "malformed_request")

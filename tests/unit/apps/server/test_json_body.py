@@ -52,6 +52,7 @@ def test_what_json_can_say_gets_through(value: Any, ascii_only: bool) -> None:
         b'["a\nb"]',
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_what_readers_disagree_on_is_refused(body: bytes) -> None:
     assert check_json(body)
 

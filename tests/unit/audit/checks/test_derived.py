@@ -121,6 +121,7 @@ def test_mentions_of_no_record_in_a_tile_of_the_log_are_found(hand: Hand, index:
 
 
 @pytest.mark.parametrize("entry", [b"{}", b'{"id":5}', b"rubbish", b"[" * 5000])
+@pytest.mark.usefixtures("collector_off")
 def test_an_entry_that_is_no_record_is_found_though_its_hash_and_mac_are_valid(hand: Hand, entry: bytes) -> None:
     leaf = leaf_hash(entry)
     values = (entry, leaf, row_mac(KEY.derived("mac"), 4, leaf))

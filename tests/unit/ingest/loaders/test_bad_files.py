@@ -173,5 +173,6 @@ def test_without_the_extra_the_error_names_it(refused, shipped, monkeypatch, nam
     )
 
 
+@pytest.mark.usefixtures("collector_off")
 def test_deep_json(refused):
     assert refused("[" * 100_000, "a.json") == "the file is nested too deep"

@@ -32,6 +32,7 @@ def test_the_older_format(one):
     assert one(json.dumps({"worksheets": [{"cells": cells}]}), "a.ipynb").text == "## Fees\n\n```\nx = 5\n```"
 
 
+@pytest.mark.usefixtures("collector_off")
 def test_what_is_no_notebook(refused, empty):
     assert refused('{"a": 1}', "a.ipynb") == "is JSON, but no notebook: it has no list of cells"
     assert refused("[1]", "a.ipynb").startswith("is JSON, but no notebook")

@@ -108,6 +108,7 @@ def test_an_element_that_is_no_record_is_an_error_of_its_own(read):
         ("nope", "the record is not JSON: Expecting value (line 2)"),
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_an_element_that_cannot_be_read_leaves_the_others_unharmed(read, bad, says):
     first, second, third = read(f'[{{"id": 1}},\n{bad},\n{{"id": 3}}]', "a.json")
     assert (first.fields, third.fields) == ({"id": 1}, {"id": 3})

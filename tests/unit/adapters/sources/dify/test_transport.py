@@ -179,6 +179,7 @@ def test_a_pause_longer_than_the_time_there_is_is_not_waited_out(header, dify, m
         ({"content": b" " * (MAX_BYTES + 1)}, "longer than 16 MiB"),
     ],
 )
+@pytest.mark.usefixtures("collector_off")
 def test_bodies_that_are_no_answer(answer, words, dify, quick, ask):
     dify["retrieve"].respond(200, **answer)
     with pytest.raises(SourceProtocolError) as raised:

@@ -447,6 +447,7 @@ class TestWhatGoes:
         assert [note.code for note in asked(house).notices] == [NoticeCode.ADAPTER_UNUSABLE]
 
     @pytest.mark.parametrize("evidence", ["[]", "7", "[" * 100_000])
+    @pytest.mark.usefixtures("collector_off")
     def test_evidence_that_is_no_object_is_none(self, house: LocalBase, evidence: str) -> None:
         forged(house, adapter(1).as_bytes(), evidence=evidence)
         assert [one.evidence for one in house.adapters()] == [{}]
