@@ -6,15 +6,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.look_up import Criteria
+from context_engine.audit.review.account import account_of
+from context_engine.audit.review.stored import ledger_pseudonyms
 from context_engine.core.text import STOP_WORDS, terms
 from context_engine.insight.alike import alike_pairs
+from context_engine.service.judgements import votes
+from context_engine.wiring.examine import listed_domain
+from context_engine.wiring.setup import Setup
 
 _WEAK_TIER: Final = 4
 _ALIKE: Final = 0.5
 """Share of the longer question's words that two questions about one subject have in common."""
-
 _MOST_NEAREST: Final = 3
 _UNANSWERED: Final = frozenset(("no_match", "out_of_scope", "incomplete"))
 
@@ -227,3 +235,61 @@ def _joined(sets: Sequence[frozenset[str]]) -> list[int]:
 
 def _words(question: str) -> frozenset[str]:
     return frozenset(terms(question)) - STOP_WORDS
+
+
+def revealed_gaps(setup: Setup, data_dir: Path, ledger: Ledger, domain: str, since: datetime) -> tuple[Gaps, list[str]]:
+    """Return the gaps of a domain, and the sources that cannot list their documents.
+
+    Args:
+        data_dir: holds the judgements.
+        since: searches and judgements before it are left out.
+
+    Raises:
+        ConfigError: a file of judgements cannot be read.
+        AuditError: the ledger cannot be read.
+    """
+    listed, unread = listed_domain(setup, data_dir, setup.registry.domain(domain))
+    documents = {
+        DocumentName(source.id, chunk.document_id or chunk.chunk_id, chunk.document_version or "")
+        for source, chunk in listed
+    }
+    return gaps(_asked(ledger, domain, since), documents, thumbs_down(data_dir, domain, since)), unread
+
+
+def thumbs_down(data_dir: Path, domain: str, since: datetime) -> list[ThumbDown]:
+    """Return the passages and answers that readers judged not to answer; see `votes`.
+
+    Raises:
+        ConfigError: a file of judgements cannot be read.
+    """
+    rows = (row for row in votes(data_dir) if row.get("domain") == domain and row.get("grade") == 0)
+    return [_thumb(row) for row in rows if _is_since(row.get("at"), since)]
+
+
+def _is_since(at: Any, since: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(str(at)).astimezone(UTC) >= since
+    except ValueError:
+        return False
+
+
+def _thumb(row: Mapping[str, Any]) -> ThumbDown:
+    document = None
+    if "chunk_id" in row:
+        name, version = row.get("document_id") or row["chunk_id"], row.get("document_version") or ""
+        document = DocumentName(row.get("source_id") or "", name, version)
+    return ThumbDown(
+        str(row.get("search_id") or ""), str(row["at"]), str(row.get("by") or ""), row.get("query"), document
+    )
+
+
+def _asked(ledger: Ledger, domain: str, since: datetime) -> Iterator[RecordedQuestion]:
+    ledger.integrate()
+    pseudonyms = ledger_pseudonyms(ledger)
+    for row in ledger.rows(Criteria(since=since, domain=domain, kind="search")):
+        stored = ledger.entry_at(row.index)
+        if stored is None or stored.entry is None:
+            continue
+        account = account_of(stored.entry, row.index, ledger, pseudonyms=pseudonyms)
+        if not account.entry.get("part_of"):  # nobody asked it: a workflow or a job did
+            yield asked_question(account.to_dict())

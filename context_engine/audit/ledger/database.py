@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -40,12 +42,14 @@ from context_engine.audit.ledger.engines import (
 from context_engine.audit.ledger.schema import VERSION, create_tables, meta, migrate, version_of
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound
+from context_engine.settings.sqlite_copy import rewritten
 
 _SALT_BYTES: Final = 32
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:number)")
 _SHARE: Final = text("SELECT pg_advisory_xact_lock_shared(:number)")
 _PATIENT: Final = text("SET LOCAL statement_timeout = 0")
 _TRY: Final = text("SELECT pg_try_advisory_xact_lock(:number)")
+logger = logging.getLogger(__name__)
 
 
 class About(NamedTuple):
@@ -314,3 +318,34 @@ def _one_of(statement: str, number: int) -> str:
 
 def _array(column: Column[Any]) -> str:
     return next(name for kind, name in _ARRAYS if isinstance(column.type, kind))
+
+
+def overwrites_deleted(connection: Connection) -> None:
+    """Make this connection overwrite deleted data in a SQLite file with zeros."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+
+
+def overwrite_freed(database: Database) -> bool | None:
+    """Rewrite the ledger's file and empty its write-ahead log; return whether both succeeded.
+
+    Takes the time and free disk space of copying the file; writers wait. While another process reads an older
+    snapshot the write-ahead log cannot be emptied.
+
+    Returns:
+        None for PostgreSQL: there `VACUUM FULL addendum` rewrites the table, and WAL archives, replicas and backups
+        keep the data until they are recycled.
+
+    Raises:
+        AuditError: the database cannot be used.
+    """
+    if database.engine.dialect.name != "sqlite":
+        return None
+    with failures(database.place), closing(database.engine.raw_connection()) as connection:
+        driver = connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        try:
+            return rewritten(driver)
+        except sqlite3.Error as error:  # the deletion itself is committed; only the file was not rewritten
+            logger.warning("the file of the ledger %s could not be rewritten: %s", database.place, error)
+            return False

@@ -12,13 +12,12 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, text
 
 from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.append import append, own_words, statement, statement_id
-from context_engine.audit.ledger.database import parts, rows_where
+from context_engine.audit.ledger.database import overwrite_freed, overwrites_deleted, parts, rows_where
 from context_engine.audit.ledger.derive import named_digest, named_digests, parse_entry, sha256_bytes
 from context_engine.audit.ledger.erasure_mark import renew_mark
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.look_up import naming, tiles_named
 from context_engine.audit.ledger.named import ContentPair, content_pairs
-from context_engine.audit.ledger.overwrite import overwrite_freed, overwrites_deleted
 from context_engine.audit.ledger.read import log_size, read_addenda
 from context_engine.audit.ledger.schema import addendum, chunk, log, mention, pending, record
 from context_engine.audit.record.candidates import CANDIDATES

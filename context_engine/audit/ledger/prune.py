@@ -10,11 +10,10 @@ from sqlalchemy import Connection, delete, except_, func, select, update
 
 from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.append import STATEMENTS, append, statement, statement_id
-from context_engine.audit.ledger.database import Database, parts
+from context_engine.audit.ledger.database import Database, overwrite_freed, overwrites_deleted, parts
 from context_engine.audit.ledger.derive import moment_text
 from context_engine.audit.ledger.key_change import enter_key, restated_key
 from context_engine.audit.ledger.named import named_by
-from context_engine.audit.ledger.overwrite import overwrite_freed, overwrites_deleted
 from context_engine.audit.ledger.read import log_size
 from context_engine.audit.ledger.schema import IS_KEY, addendum, chunk, erasure, log, mention, meta, record
 from context_engine.core.models import utc_text

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from context_engine.insight.gaps import DocumentName, ThumbDown
-from context_engine.insight.revealed import thumbs_down
+from context_engine.insight.gaps import DocumentName, ThumbDown, thumbs_down
 from context_engine.service.judgements import ANSWERS, PASSAGES, WITHOUT_QUESTION
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)

@@ -24,7 +24,7 @@ from context_engine.audit.review.stored import find_record, recorded_result
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import Authenticated, Caller, SearchRequest, Settings
 from context_engine.errors import InvalidRequest
-from context_engine.insight.revealed import _asked
+from context_engine.insight.gaps import _asked
 from context_engine.jobs.asking import finder_of, workflow_finder
 from context_engine.jobs.rules import changed_decision, replayed
 from context_engine.service.deployment import Deployment

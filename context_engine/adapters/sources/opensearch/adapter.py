@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
-from context_engine.adapters.sources.opensearch.copy_sink import OpenSearchCopySink, hashes_of
 from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
+from context_engine.adapters.sources.opensearch.sink import OpenSearchCopySink, hashes_of
 from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from context_engine.adapters.sources.opensearch import copy_sink
+from context_engine.adapters.sources.opensearch import sink
 from context_engine.adapters.sources.opensearch.class_texts import IndexTexts, held_vectors, is_placed
 from context_engine.adapters.sources.opensearch.conditions import (
     CHUNK_FIELDS,
@@ -125,11 +125,11 @@ class OpenSearchStore(LearningStore[StoreView, IndexedRows, IndexSearch], Copied
 
     def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
-        return self._in_view(None, READ_S, lambda view: copy_sink.document_hashes(view, source_id))
+        return self._in_view(None, READ_S, lambda view: sink.document_hashes(view, source_id))
 
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
-        yield from self._in_view(None, READ_S, lambda view: copy_sink.stored_documents(view, source_id, keys))
+        yield from self._in_view(None, READ_S, lambda view: sink.stored_documents(view, source_id, keys))
 
     def rebuild(self) -> None:
         """Let the server merge every index into one segment, without deleted rows (`AccessProvable`)."""

@@ -26,7 +26,7 @@ from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.text import counted
 
 if TYPE_CHECKING:
-    from context_engine.audit.ledger.export_records import Rows
+    from context_engine.audit.ledger.export import Rows
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredEntry
 
@@ -110,7 +110,7 @@ def _check(form: str, out: Path | None, *, with_texts: bool, chosen: bool, as_js
 
 
 def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
-    from context_engine.audit.ledger.export_tiles import export_tiles
+    from context_engine.audit.ledger.export import export_tiles
 
     tiles = export_tiles(ledger, folder, with_texts=with_texts)
     note(
@@ -123,7 +123,7 @@ def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
 def _lines(
     ledger: Ledger, form: str, out: Path | None, indices: list[int] | None, rows: Rows, *, with_texts: bool
 ) -> dict[str, Any]:
-    from context_engine.audit.ledger.export_records import exported_entries
+    from context_engine.audit.ledger.export import exported_entries
 
     total = ledger.size - ledger.minimum_index if indices is None else len(indices)
     with progress_bar("Exporting …", quiet=True) as progress:
@@ -137,7 +137,7 @@ def _lines(
 def _bytes(
     ledger: Ledger, form: str, entries: Iterator[StoredEntry], rows: Rows, *, with_texts: bool
 ) -> Iterator[bytes]:
-    from context_engine.audit.ledger.export_records import csv_lines, json_lines
+    from context_engine.audit.ledger.export import csv_lines, json_lines
 
     if form == "csv":
         yield from (line.encode("utf-8", "backslashreplace") for line in csv_lines(entries, rows))

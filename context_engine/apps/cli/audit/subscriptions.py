@@ -20,9 +20,9 @@ from context_engine.apps.cli.context import (
     with_location,
 )
 from context_engine.apps.cli.options import with_json
-from context_engine.apps.web.review.subscriptions import change_words
 from context_engine.core.text import counted
 from context_engine.errors import ContextEngineError, InvalidRequest, nearest
+from context_engine.insight.subscriptions import change_words
 
 if TYPE_CHECKING:
     from context_engine.insight.subscriptions import KeptSubscription, Subscription

@@ -44,7 +44,7 @@ def gaps(at: LedgerLocation, domain: str | None, days: int, page: Path | None, a
     documents past their lifetime that were shown. It needs the record of searches; a question whose text was not kept
     is counted only.
     """
-    from context_engine.insight.revealed import revealed_gaps
+    from context_engine.insight.gaps import revealed_gaps
 
     if page is not None:
         check_pages()

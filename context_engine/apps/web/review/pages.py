@@ -24,7 +24,6 @@ from context_engine.apps.web.review.case import ReviewCase, case_of, standing_of
 from context_engine.apps.web.review.checks import CheckFinding, drift_now, replay_now, why_now
 from context_engine.apps.web.review.listing import DECISIONS, DIFFERS, KINDS, Filters, listing
 from context_engine.apps.web.review.state import Reviewed, Reviews
-from context_engine.apps.web.review.subscriptions import listed_subscriptions
 from context_engine.apps.web.site_state import site_of
 from context_engine.audit.formats.checkpoint import parse_note
 from context_engine.audit.formats.strict import FormatError
@@ -36,6 +35,7 @@ from context_engine.audit.review.impact import FATES, AffectedAnswer, affected
 from context_engine.audit.review.overview import EXCEPTIONS
 from context_engine.core.models import Authenticated
 from context_engine.errors import AuditOff, NotPermitted, RecordNotFound
+from context_engine.insight.subscriptions import listed_subscriptions
 from context_engine.service.deployment import Deployment
 from context_engine.service.records import OwnedRecord, find_owned, own_pseudonyms, proof_of_record
 from context_engine.wiring.audit_report import audit_notices

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
-from context_engine.apps.web.review.conflict_view import ConflictFilters, marked_words
+from context_engine.apps.web.review.conflict_pages import ConflictFilters, marked_words
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.core.models import Principal

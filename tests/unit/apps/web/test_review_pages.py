@@ -19,7 +19,6 @@ from context_engine.apps.web.review import checks
 from context_engine.apps.web.review.case import case_of
 from context_engine.apps.web.review.listing import Filters
 from context_engine.apps.web.review.pages import case_values
-from context_engine.apps.web.review.subscriptions import change_words
 from context_engine.apps.web.sessions import Sessions
 from context_engine.apps.web.site import WebSite
 from context_engine.audit.review.replay import FirstDifference, Replay, ReplayReason
@@ -30,7 +29,7 @@ from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.report import IngestReport
 from context_engine.insight.rehearsal import AnswerState
 from context_engine.insight.subscriptions import FILE as SUBSCRIPTIONS
-from context_engine.insight.subscriptions import KeptSubscription, Subscription, keep
+from context_engine.insight.subscriptions import KeptSubscription, Subscription, change_words, keep
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.service.records import find_owned
 from context_engine.wiring.audit_writers import close_writers

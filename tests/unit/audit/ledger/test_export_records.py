@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.erase import Wanted, erase
-from context_engine.audit.ledger.export_records import (
+from context_engine.audit.ledger.export import (
     CHUNK_COLUMNS,
     RECORD_COLUMNS,
     csv_lines,

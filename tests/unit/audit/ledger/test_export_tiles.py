@@ -14,7 +14,7 @@ from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.tiles import TileTree, bundle_path, tile_path, tile_width, unpack_entries
 from context_engine.audit.ledger.erase import Wanted, erase
-from context_engine.audit.ledger.export_tiles import export_tiles
+from context_engine.audit.ledger.export import export_tiles
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.prune import Retention, prune
 from context_engine.audit.values import Addendum
