@@ -212,4 +212,6 @@ def _notes(events: Sequence[JobEvent], kind: type[ConstraintAdded] | type[RiskAd
 
 def no_job(job_id: str) -> JobNotFound:
     """Return the error for a job that does not exist, or is not the caller's."""
-    return JobNotFound(f"there is no job {job_id[:60]!r} of yours: 'context-engine job list' shows them")
+    return JobNotFound(
+        f"there is no job {job_id[:60]!r} of yours: list them with 'context-engine job list', over MCP with job_show"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -94,8 +95,15 @@ class SharedDatabase:
             yield
         except (sqlite3.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            problem = f"{self._holds} cannot be read or written ({reason}): let the user who runs this write to its "
-            raise ConfigError(f"{problem}folder", file=str(self.path)) from error
+            mend = "make room on the disk" if _is_full(error) else "let the user who runs this write to its folder"
+            problem = f"{self._holds} cannot be read or written ({reason}): {mend}"
+            raise ConfigError(problem, file=str(self.path)) from error
+
+
+def _is_full(error: sqlite3.Error | OSError) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
 def _make_file(path: Path) -> None:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.wiring.setup import Setup
 
+
+_LEAST_FREE: Final = 1 << 20
+"""Free bytes below which the next record, with its texts, may not fit."""
 
 _NO_KEY: Final = (
     f"answers require a record, and the records are not signed: without {AUDIT_KEY} anyone who can write to the ledger "
@@ -137,7 +141,18 @@ def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditRepor
             state, stuck = _state(ledger), tuple(_stuck(ledger, checkpoint_rhythm(setup).ways))
     except (AuditError, ConfigError) as error:
         return replace(report, problem=str(error))
-    return replace(report, state=state, notices=(*report.notices, *_lost(state), *stuck))
+    problem = None if place.file is None else _unwritable(place.file)
+    return replace(report, state=state, problem=problem, notices=(*report.notices, *_lost(state), *stuck))
+
+
+def _unwritable(file: Path) -> str | None:
+    """Return why this process could add no record to the ledger's file now, and how to mend it."""
+    if not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        return f"this user may only read the ledger {file}: run this as another user, or change the rights"
+    free = disk_usage(file.parent).free
+    if free < _LEAST_FREE:
+        return f"{free // 1024} kB are free where the ledger {file} is: free some disk space"
+    return None
 
 
 def _state(ledger: Ledger) -> LedgerState:

@@ -18,6 +18,7 @@ from context_engine.core.models import (
     DomainSpec,
     Examination,
     ExaminationRequest,
+    NoticeCode,
     SourceAnswer,
     SourceSpec,
     notices_about,
@@ -107,9 +108,26 @@ def examine_source(
     return replace(
         report,
         problem="; ".join(filter(None, problems)) or None,
-        examination=outcome.examination,
+        examination=None if outcome.examination is None else _with_remarks(outcome.examination, spec.id, request),
         examinable=examinable,
     )
+
+
+def _with_remarks(examination: Examination, name: str, request: ExaminationRequest) -> Examination:
+    """Add a warning to a source, and to each of its parts, that holds nothing or that the sample query found empty."""
+    parts = tuple(_with_remarks(part, part.id, request) for part in examination.parts)
+    examination = replace(examination, parts=parts)
+    if examination.problems or any(warning.code is NoticeCode.DATASET_EMPTY for warning in examination.warnings):
+        return examination
+    if examination.documents == 0:
+        remark = "it holds no document, so every search of it is empty"
+    elif examination.records == 0:
+        remark = (
+            f"the sample query {request.query!r} found nothing in it: try one of its own words, doctor --query 'WORDS'"
+        )
+    else:
+        return examination
+    return replace(examination, warnings=(*examination.warnings, *notices_about(name, remark)))
 
 
 def adapter_advice(reports: Iterable[ExaminedSource]) -> Iterator[str]:

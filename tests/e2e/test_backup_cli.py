@@ -111,6 +111,8 @@ def test_a_restored_copy_answers_as_the_original_and_its_ledger_is_sound(home: P
 def test_secrets_are_not_in_it_and_what_is_left_out_is_named(home: Path) -> None:
     made = as_json(home, "backup", ".")
     archive = Path(home, made["archive"])
+    told = "".join(run(home, "restore", archive.name, "--only", "base", "--data-dir", "part"))
+    assert "restored: 20 documents; made at" in told and "Configuration files stay as they are" in told
     left_out = {row["name"]: row["reason"] for row in made["left_out"]}
     assert set(left_out) == {"keys", "config/connections.yaml"} and "plain text" in left_out["config/connections.yaml"]
     run(home, "restore", archive.name, "--config-to", "configuration")

@@ -142,8 +142,10 @@ def _report(restored: RestoredBackup, *, dry_run: bool) -> None:
     manifest = restored.manifest
     outcome(
         "could be restored" if dry_run else "restored",
-        f"{_contents(manifest)}; made at {manifest.made_at:%Y-%m-%d %H:%M} UTC",
+        f"{', '.join(_placed(restored)) or 'nothing'}; made at {manifest.made_at:%Y-%m-%d %H:%M} UTC",
     )
+    if _configuration(manifest):
+        note("Configuration files stay as they are: 'restore FILE --config-to DIR' writes those of the backup.")
     for name, place in restored.placed.items():
         note(f"{name}: {place}")
     for place in restored.set_aside:
@@ -182,7 +184,24 @@ def _facts(manifest: Manifest) -> dict[str, Any]:
 
 
 def _contents(manifest: Manifest) -> str:
-    parts = [] if manifest.base is None else [counted(manifest.base.documents, "document")]
-    parts += [] if manifest.ledger is None else [counted(manifest.ledger.size + manifest.ledger.pending, "record")]
-    parts.append(counted(len(manifest.below("config")) + len(manifest.below("manifests")), "configuration file"))
-    return ", ".join(parts)
+    return ", ".join((*_sizes(manifest).values(), counted(_configuration(manifest), "configuration file")))
+
+
+def _placed(restored: RestoredBackup) -> list[str]:
+    """Return what was put into its place, in words."""
+    sizes = _sizes(restored.manifest)
+    return [sizes.get(part, part) for part in restored.placed]
+
+
+def _sizes(manifest: Manifest) -> dict[str, str]:
+    """Return the sizes of base and ledger, as far as they are in the backup."""
+    sizes = {}
+    if manifest.base is not None:
+        sizes["base"] = counted(manifest.base.documents, "document")
+    if manifest.ledger is not None:
+        sizes["ledger"] = counted(manifest.ledger.size + manifest.ledger.pending, "record")
+    return sizes
+
+
+def _configuration(manifest: Manifest) -> int:
+    return len(manifest.below("config")) + len(manifest.below("manifests"))

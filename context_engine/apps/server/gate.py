@@ -97,6 +97,8 @@ class Gate:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # as GET (RFC 9110, 9.3.2); the server leaves the body out
+            scope = {**scope, "method": "GET"}
         headers: Headers = dict(scope["headers"])
         answer = _OutgoingAnswer(send, _request_id(headers), closing=self._service.readiness.draining)
         state, begun = scope.setdefault("state", {}), time.monotonic()

@@ -278,6 +278,10 @@ _READ_S: Final = 60.0
 """Seconds for a caller to read a ready answer; then the connection is dropped."""
 
 
+_TLS: Final = b"\x16\x03"
+"""The first bytes of a TLS handshake."""
+
+
 class ProblemProtocol(H11Protocol):
     """Answers malformed requests like every other error, and limits every wait."""
 
@@ -336,7 +340,9 @@ class ProblemProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer 400 and close the connection."""
         request_id = uuid4().hex
-        problem, _ = problem_of(HttpProblem("malformed_request", "the connection sent no sound HTTP/1.1"), request_id)
+        detail = _malformed(self.conn.trailing_data[0])
+        logger.warning("request %s: %s", request_id, detail)  # not every client shows its answer
+        problem, _ = problem_of(HttpProblem("malformed_request", detail), request_id)
         body = problem.model_dump_json().encode()
         headers = [
             (b"content-type", PROBLEM_JSON.encode()),
@@ -351,3 +357,9 @@ class ProblemProtocol(H11Protocol):
             self.transport.write(self.conn.send(h11.Data(data=body)))
             self.transport.write(self.conn.send(h11.EndOfMessage()))
         self.transport.close()
+
+
+def _malformed(sent: bytes) -> str:
+    if sent.startswith(_TLS):
+        return "it began with TLS, which this port does not speak: send plain HTTP, or https to the proxy in front"
+    return "it is no well-formed HTTP/1.1: send a request line, one Host header, and the other headers one a line"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import re
@@ -182,3 +183,11 @@ def test_threads_share_one_store(store: TokenStore) -> None:
     for one in threads:
         one.join()
     assert len(store.all()) == len(made) == 20 and all(opens(store, one, NOW) for one in made)
+
+
+@pytest.mark.wording
+def test_a_full_disk_is_told_apart_from_a_missing_right(store: TokenStore) -> None:
+    mends = {errno.ENOSPC: "make room on the disk", errno.EROFS: "let the user who runs this write"}
+    for number, mend in mends.items():
+        with pytest.raises(ConfigError, match=mend), store._file.problems_named():
+            raise OSError(number, "refused")

@@ -6,6 +6,7 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +67,24 @@ def test_what_the_ledger_holds_and_lost_is_counted(tmp_path: Path) -> None:
     assert (report.state.records, report.state.pending, report.state.lost) == (2, 1, 3 + 4)
     assert [notice.code for notice in report.notices] == [NoticeCode.AUDIT_RECORDS_LOST]
     assert report.notices[0].detail == {"count": 7}
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize("broken", ["full", "read-only"])
+def test_a_ledger_that_takes_no_record_now_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    setup = setup_of(tmp_path, {"audit_mode": "required"})
+    open_ledger(setup).close()
+    assert audit_report(setup).problem is None
+    if broken == "full":
+        monkeypatch.setattr(f"{audit_report.__module__}.disk_usage", lambda _: SimpleNamespace(free=2048))
+        expected = "2 kB are free where"
+    else:
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        expected = "may only read the ledger"
+    problem = audit_report(setup).problem
+    assert problem is not None and expected in problem and str(tmp_path) in problem
 
 
 def test_required_without_a_key_is_unwise(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -145,6 +146,30 @@ def test_its_problems_are_the_reports(examine: Examine) -> None:
     source.result = Examination(problems=notices_about("one", "the shelf is empty", "the lamp is broken"))
     report, _ = examine(source)
     assert (report.ok, report.problem) == (False, "the shelf is empty; the lamp is broken")
+
+
+@pytest.mark.parametrize(
+    ("result", "remarks"),
+    [
+        (Examination(documents=0, records=0), [r"holds no document"]),
+        (Examination(documents=3, records=0), [r"'limit' found nothing in it.*--query"]),
+        (Examination(documents=3, records=1), []),
+        (Examination(documents=3, records=0, problems=notices_about("one", "gone")), []),
+        (
+            Examination(parts=(Examination(id="a", records=0), Examination(id="b", records=1))),
+            [r"'limit' found nothing"],
+        ),
+    ],
+)
+@pytest.mark.wording
+def test_a_source_that_gives_nothing_says_so(examine: Examine, result: Examination, remarks: list[str]) -> None:
+    source = Examined()
+    source.result = result
+    report, _ = examine(source)
+    assert report.examination is not None
+    warnings = [note.message for part in (report.examination, *report.examination.parts) for note in part.warnings]
+    assert len(warnings) == len(remarks)
+    assert all(re.search(remark, warning) for remark, warning in zip(remarks, warnings, strict=True))
 
 
 def test_one_part_that_cannot_be_searched_makes_it_bad(examine: Examine) -> None:

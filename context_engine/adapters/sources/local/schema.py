@@ -6,6 +6,7 @@ followed, so a reader with an older index still finds every row it points to. Ro
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -28,6 +29,11 @@ _MEND: Final = {
         "leaves the files -wal and -shm that readers need"
     ),
     sqlite3.SQLITE_IOERR: "check the disk, its free space and its permissions",
+}
+_MAY_NOT_WRITE: Final = "let the user who runs this write there, or name another folder with --data-dir"
+_OS_MEND: Final = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _MEND[sqlite3.SQLITE_FULL]),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_NOT_WRITE),
 }
 _TABLES: Final = """
 CREATE TABLE state(
@@ -337,6 +343,16 @@ def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
         mend = _MEND.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"correct its permissions, or {anew(root)}")
         return StoreError(f"cannot open {root / DATABASE} ({error}): {mend}")
     return StoreCorrupt(f"{root / DATABASE} is damaged ({error}): {anew(root)}")
+
+
+def mend_of(error: Exception) -> str:
+    """Return ": " and how to mend an error while the base is written; "" if that is unknown."""
+    if isinstance(error, OSError):
+        mend = _OS_MEND.get(error.errno or 0)
+    else:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        mend = _MAY_NOT_WRITE if code == sqlite3.SQLITE_READONLY else _MEND.get(code)
+    return f": {mend}" if mend else ""
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:

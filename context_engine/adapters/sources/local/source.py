@@ -14,6 +14,7 @@ from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import standing_of
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
+    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -100,21 +101,25 @@ class LocalSource:
         return [source._known(answer) for source, answer in zip(own, answers, strict=True)]
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Run the sample query, if there is one. For operators: errors name folders.
+        """Count the documents, unless it must be quick, and run the sample query, if there is one.
+
+        For operators: errors name folders.
 
         Raises:
             SourceNotFound, SourceUnavailable: as in `search`.
         """
-        if request.sample is None:
-            return Examination()
         try:
-            answer = self._answer(request.sample)
+            answer = None if request.sample is None else self._answer(request.sample)
+            documents = None if request.quick else self._documents(request.access)
         except StoreError as error:
             raise self._kind()(str(error), source_id=self.source_id) from error
+        failures, notices = (answer.failures, answer.notices) if answer else ((), ())
         return Examination(
-            records=len(answer.chunks),
-            problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),
-            warnings=tuple(note for note in answer.notices if note.code is NoticeCode.BASE_OUTDATED),
+            documents=documents,
+            records=len(answer.chunks) if answer else None,
+            search_method=f"words, {self._base.model_id}" if self._base.model_id else "words",
+            problems=notices_about(self.source_id, *(failure.problem for failure in failures)),
+            warnings=tuple(note for note in notices if note.code is NoticeCode.BASE_OUTDATED),
         )
 
     def list_chunks(self) -> Iterator[Chunk]:
@@ -159,6 +164,10 @@ class LocalSource:
                 return ask(embed_within_s=seconds, by_vector=False)
         except StoreError as error:
             raise self._as_source_error(error) from error
+
+    def _documents(self, access: AccessScope | None) -> int:
+        size = self._base.held(access).get(self.source_id)
+        return size.documents if size else 0
 
     def _answer(self, query: SourceQuery) -> SourceAnswer:
         (answer,) = self.search_together([self], query)

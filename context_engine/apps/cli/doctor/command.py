@@ -317,7 +317,7 @@ def _warnings(reports: list[ExaminedSource]) -> Iterator[Text]:
         for part in examination.parts:
             add(part.warnings, _part_name(report, part))
     for (_, _, message), where in places.items():
-        first = where[0] if len(where) == 1 else f"{len(where)} datasets, such as {where[0]}"
+        first = where[0] if len(where) == 1 else f"{len(where)} sources or datasets, such as {where[0]}"
         yield Text(f"! {clean(first)}: {clean(message)}", "yellow")
 
 

@@ -53,14 +53,12 @@ class ReadyReport(BaseModel):
     )
 
 
-@router.head("/healthz", include_in_schema=False)  # for probes that read only the status
 @router.get("/healthz", summary="Whether the process lives", response_model=Health)
 async def healthz() -> JSONResponse:
     """Report that the process is alive; no token is needed."""
     return JSONResponse({"status": "ok"})
 
 
-@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Whether the service can answer",

@@ -153,6 +153,15 @@ def test_a_chat_client_gets_errors_in_its_own_form(client, chat, status, code):
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
+@pytest.mark.wording
+def test_its_message_says_what_to_send_and_names_no_field_that_it_lacks(client):
+    message = post(client, "/v1/chat/completions", {"model": "ORM", "messages": []}).json()["error"]["message"]
+    assert "/messages" in message and "at least 1" in message and "'errors'" not in message, message
+    chat = {"model": "ORM", "messages": [{"role": "system", "content": "Be brief."}]}
+    message = post(client, "/v1/chat/completions", chat).json()["error"]["message"]
+    assert "user message" in message and "'detail'" not in message, message
+
+
 def test_without_a_token_no_chat(client):
     response = client.post("/v1/chat/completions", json={})
     assert (response.status_code, response.json()["error"]["code"]) == (401, "not_authenticated")

@@ -137,3 +137,31 @@ def test_parts_that_come_slowly_are_one_request(statuses: Send) -> None:
 
 def test_bytes_after_the_end_of_chunks_are_another_request(statuses: Send) -> None:
     assert statuses(HEAD + CHUNKED + b"\r\n" + IN_CHUNKS + HEALTH) == [200, 200]
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/openapi.json", 200), ("/none", 404)])
+def test_head_is_answered_as_get_without_the_body(port: int, path: str, status: int) -> None:
+    head = b"HEAD %b HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" % path.encode()
+    told, _, body = answered(port, head).partition(b"\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 %d " % status) and body == b""
+    length = re.search(rb"content-length: (\d+)", told)
+    asked = answered(port, head.replace(b"HEAD", b"GET", 1)).partition(b"\r\n\r\n")[2]
+    assert length is not None and int(length[1]) == len(asked)
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("sent", "detail"), [(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 50, "TLS"), (b"hi\r\n\r\n", "Host")]
+)
+def test_what_is_no_http_is_told_what_to_send(
+    port: int, caplog: pytest.LogCaptureFixture, sent: bytes, detail: str
+) -> None:
+    assert detail.encode() in answered(port, sent)
+    assert detail in caplog.text
+
+
+def answered(port: int, sent: bytes) -> bytes:
+    """Return everything that a connection answers until it closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(65536), b""))

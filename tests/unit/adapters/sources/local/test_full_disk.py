@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +71,7 @@ def test_a_document_that_is_refused_takes_the_uncommitted_ones_with_it_and_says_
         writer.put("sop", "before", "", "h", [chunk("b")])
         with (
             full_disk((folder / "base.sqlite3-wal").stat().st_size + 100_000),
-            pytest.raises(StoreError, match="cannot write to"),
+            pytest.raises(StoreError, match=r"cannot write to .*: (make room on|check) the disk"),
         ):
             writer.put("sop", "long", "", "h", [chunk(f"c{n}", LONG) for n in range(8)])
         with pytest.raises(StoreError, match="since the last commit is lost"):
@@ -94,6 +97,22 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match=r"cannot write to .*file.*[Ee]xists"):
         LocalBase(tmp_path / "file").writer()
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("number", "mend"),
+    [(errno.ENOSPC, "make room on the disk"), (errno.EROFS, "--data-dir"), (errno.EACCES, "--data-dir")],
+)
+def test_a_lock_that_cannot_be_made_says_how_to_mend_it(
+    base: LocalBase, monkeypatch: pytest.MonkeyPatch, number: int, mend: str
+) -> None:
+    def refused(*_args: Any, **_options: Any) -> None:
+        raise OSError(number, os.strerror(number), "writer.lock")
+
+    monkeypatch.setattr("context_engine.adapters.sources.local.writer.WriterLock", refused)
+    with pytest.raises(StoreError, match=mend):
+        base.writer()
 
 
 def test_a_base_killed_in_its_first_step_is_no_base_yet(tmp_path: Path) -> None:

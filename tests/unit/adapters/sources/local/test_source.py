@@ -61,6 +61,16 @@ def test_a_caller_is_not_told_where_the_base_lies_and_an_operator_is(
         source.examine(ExaminationRequest(domain="NPA", query="limit"))
 
 
+def test_an_examination_counts_the_documents(fill: Callable[..., None], base: LocalBase) -> None:
+    fill({"c": "limit", "d": "limit"})
+    source = LocalSource(base, "sop")
+    asked = source.examine(ExaminationRequest(domain="NPA", query="limit"))
+    assert (asked.documents, asked.records, asked.search_method) == (2, 2, "words")
+    assert source.examine(ExaminationRequest(domain="NPA")).documents == 2
+    assert source.examine(ExaminationRequest(domain="NPA", quick=True)).documents is None
+    assert LocalSource(base, "other").examine(ExaminationRequest(domain="NPA")).documents == 0
+
+
 def test_a_source_that_holds_nothing_does_not_say_where(fill: Callable[..., None], base: LocalBase) -> None:
     fill({"c": "limit"})
     with pytest.raises(SourceNotFound) as told:
