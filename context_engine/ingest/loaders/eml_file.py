@@ -28,6 +28,7 @@ from context_engine.ingest.loaders.source_file import SourceFile
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 10
+_REPORTS: Final = ("message/delivery-status", "message/disposition-notification")  # they consist of header lines
 _FORMS: Final = ("text/html", "text/plain")  # of the same text, the richest first
 ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
@@ -115,6 +116,10 @@ def _part(part: EmailMessage, mail: Mail, depth: int) -> None:
     if kind == "message/rfc822" and depth < _MOST_NESTED:
         for inner in _parts(part):
             _read(inner, mail, depth + 1)
+    elif kind in _REPORTS:
+        mail.add_text(
+            "\n\n".join("\n".join(f"{name}: {header_line(inner, name)}" for name in inner) for inner in _parts(part))
+        )
     elif kind == "multipart/alternative" and part.is_multipart():
         _alternative(_parts(part), mail, depth)
     elif part.is_multipart():

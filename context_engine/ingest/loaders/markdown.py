@@ -81,6 +81,11 @@ def unlinked(text: str) -> str:
     return _LINK.sub(r"\1", text) if "](" in text else text
 
 
+def without_links(text: str) -> str:
+    """Return a text without its links, words and targets."""
+    return _LINK.sub("", text) if "](" in text else text
+
+
 def with_whole_links(text: str) -> str:
     """Return a text in which the parts of a link over several lines are one link."""
     while "](" in text and (joined_parts := _PARTS.sub(r"[\1 \3](\2)", text)) != text:

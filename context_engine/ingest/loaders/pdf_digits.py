@@ -18,6 +18,18 @@ def height(box: Box) -> float:
     return box[3] - box[1]
 
 
+def turned(box: Box, turn: int) -> Box:
+    """Return a box (left, bottom, right, top) when the page is turned by `turn` quarter turns, counterclockwise."""
+    left, bottom, right, top = box
+    if turn == 0:
+        return box
+    if turn == 1:
+        return bottom, -right, top, -left
+    if turn == 2:
+        return -right, -top, -left, -bottom
+    return -top, left, -bottom, right
+
+
 def small_digits(chars: str, boxes: Sequence[Box]) -> str:
     """Return the characters of a word with a run of raised or lowered digits as such.
 

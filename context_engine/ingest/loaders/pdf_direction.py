@@ -14,7 +14,9 @@ from itertools import groupby, pairwise
 from typing import Final
 
 _Box = tuple[float, float, float, float]
-_RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]")
+_RIGHT_TO_LEFT: Final = re.compile(  # U+FDD0 to U+FDEF are no characters
+    r"[\u0590-\u08ff\ufb1d-\ufdcf\ufdf0-\ufdff\ufe70-\ufeff]"
+)
 _RTL_WORD: Final = re.compile(rf"{_RIGHT_TO_LEFT.pattern}+")
 _LATIN_WORD: Final = re.compile(r"[A-Za-z]+[a-z]")
 _LATIN: Final = re.compile(r"[^\W_]")

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_digits import Box
-from context_engine.ingest.loaders.pdf_text import PdfLine, turned
+from context_engine.ingest.loaders.pdf_digits import Box, turned
+from context_engine.ingest.loaders.pdf_text import PdfLine
 
 MOST_RULINGS: Final = 4_000
 """Most rulings of a page that are examined; a drawing has more."""

@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
-from context_engine.ingest.loaders.pdf_digits import Box
+from context_engine.ingest.loaders.pdf_digits import Box, turned
 from context_engine.ingest.loaders.pdf_letters import WORD, units
-from context_engine.ingest.loaders.pdf_text import LineText, PageText, turned
+from context_engine.ingest.loaders.pdf_text import LineText, PageText
 
 _INVISIBLE: Final = (3, 7)  # text render modes: neither filled nor stroked
 _TINY: Final = 1.5  # points

@@ -26,25 +26,31 @@ _COMBINING: Final = {
 _DOTLESS: Final = {"ı": "i", "ȷ": "j"}
 _PLACE: Final = re.compile(rf"[{''.join(_COMBINING)}]|(?<=[^\W_]) (?=[^\W_])")
 _TIGHT: Final = 0.05  # times a letter's height
+_WITHIN: Final = 0.5  # of a space's width: the part of it that lies on the letter before
 _MOST: Final = 2_000  # places of a line
 _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
 
 
-def mended(text: str, box_of: Callable[[int], Box], is_made_up: Callable[[int], bool]) -> str:
-    """Return a line with accents on the letters they are drawn on, and without spaces made up inside words.
+def mended(
+    text: str, box_of: Callable[[int], Box], is_made_up: Callable[[int], bool], origin_of: Callable[[int], float]
+) -> str:
+    """Return a line with accents on the letters they are drawn on, and without spaces inside words.
+
+    Such a space was made up by PDFium, or the file has it upon a ligature.
 
     Args:
         box_of: the box of the character at a place of `text`.
         is_made_up: whether PDFium made up the character at a place.
+        origin_of: where the pen was set down for the character at a place; a slanted letter begins left of it.
     """
     chars = list(text)
     for match in islice(_PLACE.finditer(text), _MOST):
         place = match.start()
         if text[place] != " ":
             _put_accent(chars, place, box_of)
-        elif is_made_up(place) and _is_inside(text, place, box_of):
+        elif _is_inside(text, place, box_of, origin_of) if is_made_up(place) else _is_upon(text, place, box_of):
             chars[place] = NOTHING
     return "".join(chars)
 
@@ -116,9 +122,13 @@ def _kept(char: str) -> str:
 
 
 def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> None:
-    """Put the accent at a place on the letter after or before it, if it is drawn above or below that letter."""
+    """Put the accent at a place on the letter that it is drawn above or below: a neighbour, else another of its line.
+
+    PDFium gives an accent that is drawn by itself at the end of the line.
+    """
     left, _, right, _ = box_of(place)
-    for at in (place + 1, place - 1):
+    others = range(len(chars)) if chars[place - 1 : place] == [" "] or place == 0 else ()
+    for at in (place + 1, place - 1, *others):
         if not 0 <= at < len(chars):
             continue
         letter = unicodedata.normalize("NFC", _DOTLESS.get(chars[at], chars[at]) + _COMBINING[chars[place]])
@@ -127,17 +137,35 @@ def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> N
             return
 
 
-def _is_inside(text: str, place: int, box_of: Callable[[int], Box]) -> bool:
+def _is_upon(text: str, place: int, box_of: Callable[[int], Box]) -> bool:
+    """Whether a space of the file lies on a letter beside it, and those letters are no farther apart than others."""
+    before, space, after = map(box_of, (place - 1, place, place + 1))
+    covered = max(before[2] - space[0], space[2] - after[0])
+    if covered <= _WITHIN * (space[2] - space[0]) or not before[0] < space[0] < space[2] < after[2]:
+        return False
+    usual = _usual_gap(text, place, before, after, box_of) or 0.0
+    return _on_one_line(before, after) and after[0] - before[2] <= usual + _TIGHT * height(before)
+
+
+def _is_inside(text: str, place: int, box_of: Callable[[int], Box], origin_of: Callable[[int], float]) -> bool:
     """Whether the letters around a space are as close as the letters beside them."""
     before, after = box_of(place - 1), box_of(place + 1)
     most = _TIGHT * height(before)
-    gap = after[0] - before[2]
-    if abs(before[1] - after[1]) > most or gap > most:
+    gap = max(after[0], origin_of(place + 1)) - before[2]
+    if not _on_one_line(before, after) or gap > most:
         return False
-    if text[place - 2 : place - 1].isalnum():
-        usual = before[0] - box_of(place - 2)[2]
-    elif text[place + 2 : place + 3].isalnum():
-        usual = box_of(place + 2)[0] - after[2]
-    else:
-        return False
-    return abs(gap - usual) <= most
+    usual = _usual_gap(text, place, before, after, box_of)
+    return usual is not None and abs(gap - usual) <= most
+
+
+def _on_one_line(before: Box, after: Box) -> bool:
+    return abs(before[1] - after[1]) <= _TIGHT * height(before)
+
+
+def _usual_gap(text: str, place: int, before: Box, after: Box, box_of: Callable[[int], Box]) -> float | None:
+    """Return the gap between two letters of a word beside a space; None without one. A ligature is one letter."""
+    if text[place - 2 : place - 1].isalnum() and (letter := box_of(place - 2)) != before:
+        return before[0] - letter[2]
+    if text[place + 2 : place + 3].isalnum() and (letter := box_of(place + 2)) != after:
+        return letter[0] - after[2]
+    return None

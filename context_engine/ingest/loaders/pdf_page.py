@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
-from context_engine.ingest.loaders.markdown import linked
+from context_engine.ingest.loaders.markdown import linked, without_links
 from context_engine.ingest.loaders.pdf_cells import with_tables
 from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables, rulings_of, turned_ruling
 from context_engine.ingest.loaders.pdf_hidden import without_hidden
@@ -134,7 +134,9 @@ def _with_links(lines: Sequence[PdfLine], links: Sequence[PageLink]) -> list[Pdf
     out = list(lines)
     for link in links:
         fit = ((number, line.text) for number, line in enumerate(out) if not line.table)
-        places = [number for number, text in fit if text.count(link.words) == 1 and f"[{link.words}](" not in text]
+        places = [
+            number for number, text in fit if text.count(link.words) == without_links(text).count(link.words) == 1
+        ]
         if len(places) > 1:
             places = [number for number in places if out[number].bottom <= link.height <= out[number].top]
         if len(places) == 1:

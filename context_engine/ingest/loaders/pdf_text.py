@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits
+from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits, turned
 from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
 from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, clean, mended, sign_between, units, unnamed
 
@@ -110,18 +110,6 @@ def _text_of(page: Any) -> str:
     return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
 
 
-def turned(box: Box, turn: int) -> Box:
-    """Return a box (left, bottom, right, top) when the page is turned by `turn` quarter turns, counterclockwise."""
-    left, bottom, right, top = box
-    if turn == 0:
-        return box
-    if turn == 1:
-        return bottom, -right, top, -left
-    if turn == 2:
-        return -right, -top, -left, -bottom
-    return -top, left, -bottom, right
-
-
 class PageText:
     """Reads the lines of one page with reused buffers.
 
@@ -212,6 +200,7 @@ class PageText:
             text,
             lambda place: self.box_at(unit + units(text[:place]), turn),
             lambda place: self._raw.FPDFText_IsGenerated(self.handle, self.index(unit + units(text[:place]))) == 1,
+            lambda place: self._origin_at(unit + units(text[:place]), turn),
         )
 
     def line_at(self, bare: str, unit: int) -> PdfLine:
@@ -222,6 +211,12 @@ class PageText:
         """Return the box of the character at a UTF-16 offset, with the page turned."""
         self._raw.FPDFText_GetLooseCharBox(self.handle, self.index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
+
+    def _origin_at(self, unit: int, turn: int) -> float:
+        """Return where the pen was set down for the character at a UTF-16 offset, with the page turned."""
+        x, y = self._sides[:2]
+        self._raw.FPDFText_GetCharOrigin(self.handle, self.index(unit), *self._at_sides[:2])
+        return turned((x.value, y.value, x.value, y.value), turn)[0]
 
     def size_at(self, index: int) -> float:
         """Return the type size of a character, by its number, in points."""

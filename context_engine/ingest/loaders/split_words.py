@@ -31,7 +31,10 @@ def word_counts(lines: Iterable[str]) -> Counter[str]:
 def unbroken(lines: Iterable[str], words: Counter[str]) -> str:
     """Join lines to one text, including words split at the end of a line."""
     text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
-    text = _CUT.sub(lambda match: match[1] + unsplit(match[2], match[3], words, compound=bool(match[1])), text)
+    before = ""
+    while text != before and "\u00ad" in text:  # a narrow column splits a word more than once
+        before = text
+        text = _CUT.sub(lambda match: match[1] + unsplit(match[2], match[3], words, compound=bool(match[1])), text)
     return " ".join(_AT_END.sub("-", text).replace("\u00ad", "").split())
 
 
@@ -46,9 +49,11 @@ def unsplit(first: str, rest: str, words: Counter[str], *, compound: bool = Fals
         return f"{first}- {rest}"
     if _COMPOUND.fullmatch(hyphened) and not words[joined.lower()]:
         return hyphened
-    if compound or not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
+    if compound or not first[-1:].isalpha() or not rest[:1].isalpha():
         return hyphened
     written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)
+    if rest[:1].isupper() and not (joined.isupper() and written[0] < written[1]):  # a code, unless it is a known word
+        return hyphened
     if written == (0, 0):  # "risk-weighted" stays if the document has both words
         two = min(len(first), len(rest)) >= _LEAST_WORD and min(words[first.lower()], words[rest.lower()]) > 1
         return hyphened if two else joined

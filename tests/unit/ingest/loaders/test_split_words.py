@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from context_engine.ingest.loaders.split_words import unsplit, with_whole_words
+from context_engine.ingest.loaders.split_words import unbroken, unsplit, with_whole_words
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,17 @@ def test_the_document_decides_where_it_writes_the_word_elsewhere():
     assert unsplit("risk", "neutral", Counter({"risk-neutral": 2, "riskneutral": 1})) == "risk-neutral"
     assert unsplit("counter", "party", Counter({"counter-party": 1, "counterparty": 3})) == "counterparty"
     assert unsplit("trade", "flow", Counter({"trade": 2, "flow": 2})) == "trade-flow"
+
+
+def test_a_word_split_twice_in_a_narrow_column_is_one():
+    assert unbroken(["an in-", "for-", "ma-", "tion"], Counter({"information": 2})) == "an information"
+
+
+def test_capitals_are_joined_where_the_document_writes_the_word():
+    assert unsplit("OP", "TIONAL", Counter({"optional": 3})) == "OPTIONAL"
+    assert unsplit("NPA", "FORM", Counter()) == "NPA-FORM"
+    assert unsplit("ELE", "MENT", Counter({"element": 1, "ele-ment": 1})) == "ELE-MENT"
+    assert unsplit("Basel", "III", Counter({"baseliii": 1})) == "Basel-III"
 
 
 def test_only_plain_text_is_joined(one):

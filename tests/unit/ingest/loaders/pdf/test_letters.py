@@ -5,12 +5,15 @@ import pytest
 from context_engine.core.models import IngestSettings
 from context_engine.ingest.loaders import pdf_file
 from context_engine.ingest.loaders.ocr import RecognisedPage, Recognition
+from context_engine.ingest.loaders.pdf_direction import needs_order
 from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, mended
 from context_engine.ingest.loaders.pdf_text import PageText
 
 
-def _mended(text, boxes, made_up=()):
-    return mended(text, lambda place: boxes[place], lambda place: place in made_up).replace(NOTHING, "")
+def _mended(text, boxes, made_up=(), slant=0.0):
+    """Return the mended text; the letter after each made-up space begins `slant` points left of its origin."""
+    origin = {place + 1: boxes[place + 1][0] + slant for place in made_up}
+    return mended(text, lambda place: boxes[place], lambda place: place in made_up, origin.get).replace(NOTHING, "")
 
 
 def _typed(text, gap):
@@ -39,6 +42,25 @@ def test_letters_that_always_overlap_still_have_spaces_between_words():
     assert _mended("set the", boxes, {3}) == "set the"
 
 
+def test_a_slanted_letter_that_reaches_to_the_left_begins_a_word():
+    text = "half of for_user"
+    assert _mended(text, _typed(text, 0.2), {7}, slant=2.0) == text
+
+
+def test_a_space_of_the_file_upon_a_ligature_is_none():
+    """Some layout programs set a space upon each ligature; its letters share one box."""
+    boxes = [(left, 0.0, right, 10.0) for left, right in ((0, 5), (5, 11), (5, 11), (7, 9), (10, 15), (15, 20))]
+    assert _mended("aff er", boxes) == "affer"
+    assert _mended("aff er", [*boxes[:3], (11, 0.0, 13, 10.0), (12.5, 0.0, 18, 10.0), (18, 0.0, 23, 10.0)]) == "aff er"
+    th = [(left, 0.0, right, 10.0) for left, right in ((0, 8), (0, 8), (5, 7), (8, 13), (13, 15), (15, 20))]
+    assert _mended("Th e d", th) == "The d"
+
+
+def test_a_space_of_the_file_upon_the_next_letter_is_none():
+    boxes = [(left, 0.0, right, 10.0) for left, right in ((0, 5), (5, 10), (10, 12), (10.2, 15), (15, 20))]
+    assert _mended("of ce", boxes) == "ofce"
+
+
 def test_words_drawn_upon_each_other_stay_apart():
     boxes = [(left, 0.0, left + 5, 10.0) for left in (0, 5, 10, 12, 12, 17, 22)]
     assert _mended("set the", boxes, {3}) == "set the"
@@ -49,8 +71,19 @@ def test_an_accent_drawn_before_or_after_its_letter(one, raw_pdf):
     assert one(raw_pdf(content), "a.pdf").text == "Börsch, protégí"
 
 
+def test_an_accent_that_the_file_draws_by_itself(one, raw_pdf):
+    """Some programs draw it on its letter after the line; PDFium gives it at the end of the line."""
+    content = "BT /F 12 Tf 100 500 Td (Bunning et al. report) Tj ET BT /F 12 Tf 109.3 500 Td (\\250) Tj ET"
+    assert one(raw_pdf(content), "a.pdf").text == "Bünning et al. report"
+
+
 def test_an_accent_beside_letters_is_left_as_it_is(one, raw_pdf):
     assert one(raw_pdf("BT /F 10 Tf 100 500 Td (a\\264 b and c\\250d) Tj ET"), "a.pdf").text == "a´ b and c¨d"
+
+
+def test_a_line_without_right_to_left_letters_stays_in_order():
+    """The sign for a character that is taken away stands among the Arabic letters of Unicode."""
+    assert not needs_order(f"Specifies the{NOTHING}limit of 80")
 
 
 @pytest.mark.wording

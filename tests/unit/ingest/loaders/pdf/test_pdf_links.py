@@ -45,3 +45,12 @@ def test_other_targets_of_a_pdf_are_left_out(one, raw_pdf, target):
         one(_linked_page(raw_pdf, shown, _link(136, 200, target=target)), "a.pdf").text
         == "See the haircut ladder of the bank."
     )
+
+
+def test_words_that_only_a_target_has_are_no_link(one, raw_pdf):
+    """A link for each word of an address: one that reaches over two words is not written into the other's target."""
+    links = _link(100, 108.3, target=f"{_TARGET}-of-ides"), _link(105.5, 111.6, target=f"{_TARGET}-of-ides")
+    text = one(
+        _linked_page(raw_pdf, "100 482 Td (of-ides are listed, each with its haircut.) Tj", *links), "a.pdf"
+    ).text
+    assert text == f"[of]({_TARGET}-of-ides)-ides are listed, each with its haircut."
