@@ -83,6 +83,7 @@ class Tools:
             read=engine.context,
             tongue=form.tongue,
             question="needs_subject" if form.needs_subject else "complete",
+            detail=form.json_detail,
         )
 
     def _rerank(self, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask) -> ToolOutput:
