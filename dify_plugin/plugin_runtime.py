@@ -9,7 +9,6 @@ from typing import Any
 
 from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
-from dify_plugin.entities import I18nObject, ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 from dify_plugin.file.file import File
 
@@ -19,7 +18,7 @@ from context_engine.apps.dify.answering import Answering
 from context_engine.apps.dify.backend import Engines, open_backend
 from context_engine.apps.dify.chat_model import AskChat
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.failure import guarded, guarded_stream, guarded_tool
+from context_engine.apps.dify.failure import guarded_stream, guarded_tool
 from context_engine.apps.dify.plugin_settings import FileReading, reading_of
 from context_engine.apps.dify.reranking import Ask
 from context_engine.apps.dify.tools import ToolName
@@ -134,16 +133,3 @@ def _read_by_an_agent(tool: Tool) -> bool:
     """
     session = tool.session
     return session.app_id is None or session.message_id is not None
-
-
-def domain_options(tool: Tool) -> list[ParameterOption]:
-    """Return the domains that need no role as options of a select, because Dify names no app here."""
-
-    caller = caller_of(tool)
-
-    def titles(read: Credentials) -> list[tuple[str, str]]:
-        with ENGINES.use(read) as backend:
-            return backend.titles(caller)
-
-    domains = guarded(tool.runtime.credentials, titles)
-    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in domains]

@@ -7,7 +7,6 @@ from typing import Any
 
 import plugin_runtime
 from dify_plugin import Tool
-from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.llm import LLMModelConfig, LLMUsage
 from dify_plugin.entities.model.message import AssistantPromptMessage, SystemPromptMessage, UserPromptMessage
 from dify_plugin.entities.tool import ToolInvokeMessage
@@ -34,9 +33,6 @@ class AnswerTool(Tool):
         for chunk in self.session.model.llm.invoke(model_config=config, prompt_messages=prompt, stream=True):
             delta = chunk.delta
             yield ChatPart(delta.message.get_text_content(), finish_reason(delta.finish_reason), _usage(delta.usage))
-
-    def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        return plugin_runtime.domain_options(self) if parameter == "domain" else []
 
 
 def _usage(usage: LLMUsage | None) -> ChatUsage | None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import plugin_runtime
 from dify_plugin import Tool
-from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
@@ -25,6 +24,3 @@ class RerankTool(Tool):
         config = RerankModelConfig(provider=choice.provider, model=choice.model, score_threshold=-1e9, top_n=len(texts))
         answer = self.session.model.rerank.invoke(model_config=config, docs=list(texts), query=query)
         return [(doc.index, doc.score) for doc in answer.docs]
-
-    def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        return plugin_runtime.domain_options(self) if parameter == "domain" else []

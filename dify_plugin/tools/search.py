@@ -7,7 +7,6 @@ from typing import Any
 
 import plugin_runtime
 from dify_plugin import Tool
-from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
 
 
@@ -16,6 +15,3 @@ class SearchTool(Tool):
 
     def _invoke(self, tool_parameters: dict[str, Any]) -> Generator[ToolInvokeMessage, None, None]:
         yield from plugin_runtime.answered(self, "search", tool_parameters)
-
-    def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
-        return plugin_runtime.domain_options(self) if parameter == "domain" else []

@@ -198,21 +198,6 @@ class PluginProcess:
         data = {"type": "tool", "action": "validate_tool_credentials", "user_id": "u", "provider": PROVIDER}
         return self.request({**data, "credentials": dict(credentials)})
 
-    def options(self, credentials: Mapping[str, Any], parameter: str = "domain") -> dict[str, str]:
-        """Return value -> label of a dynamic-select."""
-        data = {
-            "type": "dynamic_parameter",
-            "action": "fetch_parameter_options",
-            "provider": PROVIDER,
-            "provider_action": "search",
-            "parameter": parameter,
-            "credentials": dict(credentials),
-            "user_id": "u",
-            "credential_type": "api-key",
-        }
-        (answer,) = self.request(data)
-        return {one["value"]: one["label"]["en_US"] for one in answer["options"]}
-
     def invoke(
         self,
         tool: str,

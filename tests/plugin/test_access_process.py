@@ -90,7 +90,6 @@ def test_the_lists_name_what_may_be_known(plugin: Any, guarded: Any) -> None:
 
     assert names(APP, LEAD) == ["BIG", "DCE", "DESK", "NPA", "ORM"]
     assert names(APP, "anybody") == names(OTHER_APP, LEAD) == ["BIG", "DCE", "DESK", "NPA"]
-    assert list(plugin.options(guarded)) == ["BIG", "DCE", "DESK", "NPA"]
 
 
 def test_the_credentials_are_checked_whole(plugin: Any, driver: Any, dify: Any, guarded: Any) -> None:

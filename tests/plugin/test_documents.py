@@ -84,6 +84,15 @@ def test_its_tool_node_fills_in_our_form(workflow: Path, tool: str) -> None:
             assert given["value"] in {option["value"] for option in parameters[name]["options"]}
 
 
+@pytest.mark.parametrize("form", sorted(PLUGIN.glob("tools/*.yaml")), ids=lambda path: path.stem)
+def test_no_setting_has_a_list_that_dify_never_fills(form: Path) -> None:
+    """Dify's editor (1.12.1 to 1.16.1) asks for the options of an input variable only, never for those of a setting.
+
+    An input variable of that type is no way out: its type reaches an agent's model, whose API refuses it.
+    """
+    assert "dynamic-select" not in {parameter["type"] for parameter in read(form)["parameters"]}
+
+
 def test_it_uses_variables_that_we_declare(graph: dict[str, Any], search: dict[str, Any]) -> None:
     declared = set(search["output_schema"]["properties"])
     (node_id,) = [node["id"] for node in graph["nodes"] if node["data"]["type"] == "tool"]

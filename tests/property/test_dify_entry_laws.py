@@ -87,7 +87,7 @@ def strict(value: Any) -> None:
 
 SEARCH = (
     *("query", "domain_name", "domain", "authority", "filter", "as_of", "top_k", "context_budget", "context_form"),
-    *("if_source_missing", "register_required", "notice_passage", "on_behalf_of", "persona"),
+    *("if_source_missing", "register_required", "notice_passage", "on_behalf_of", "persona", "json_detail"),
 )
 
 

@@ -24,6 +24,14 @@ from context_engine.core.models import Context, SearchResult
 from context_engine.core.protocols import Mask
 
 QuestionState = Literal["complete", "needs_subject"]
+JsonDetail = Literal["full", "passages", "outcome"]
+_IN_THE_RECORD: Final = frozenset({"fates", "swaps", "settings"})
+_LEFT_OUT: Final[Mapping[JsonDetail, frozenset[str]]] = {
+    "full": frozenset(),
+    "passages": _IN_THE_RECORD,
+    "outcome": _IN_THE_RECORD | {"chunks"},
+}
+"""The fields of a search that `json` does not contain; the audit record has them under the search's id."""
 DEMO_LABEL: Final = reader_text("demo", "en")
 _COUNTER: Final = ApproxTokenCounter()
 
@@ -55,6 +63,7 @@ def search_answer(
     read: Callable[..., Context] | None = None,
     tongue: Tongue | None = None,
     question: QuestionState | None = None,
+    detail: JsonDetail = "full",
 ) -> ToolOutput:
     """Return a search's answer.
 
@@ -68,6 +77,7 @@ def search_answer(
         tongue: of the sentences for the reader. None: that of the question.
         question: whether it has a subject of its own. If not, no passage is shown, and the text says how to ask. None:
             there is no variable of this name.
+        detail: what `json` contains: all, or no fates, swaps and settings, or no chunks either.
 
     Raises:
         InvalidRequest: the domain requires masking, and no mask is given.
@@ -93,7 +103,7 @@ def search_answer(
     parts = {
         "context": fitted("context", plain(context)),
         "result": fitted("result", plain(node_records(result, notices=notices, tongue=tongue, first=notice))),
-        "json": fitted("json", plain(answer)),
+        "json": fitted("json", plain({name: answer[name] for name in answer if name not in _LEFT_OUT[detail]})),
         "sources": fitted("sources", plain([_source(source) for source in answer["sources"]])),
         "trace": fitted("trace", plain(_trace(result, answer))),
     }

@@ -65,10 +65,6 @@ class Backend(Protocol):
         """
         ...
 
-    def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that the caller may know."""
-        ...
-
     def check(self) -> None:
         """Try the form's settings with real calls.
 

@@ -162,18 +162,6 @@ _HEALTH_S: Final = 15.0
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def domain_titles(deployment: Deployment, principal: Principal) -> list[tuple[str, str]]:
-    """Return (name, display title) of each domain that a principal may know, sorted; demo domains are labelled."""
-    registry = deployment.known_to(principal)
-    titles = {name: registry.domain(name).title for name in registry.names if name not in registry.broken}
-    return [(name, domain_label(name, titles.get(name, ""), demo=deployment.demo)) for name in registry.names]
-
-
-def domain_label(name: str, title: str, *, demo: bool) -> str:
-    """Return the label of a domain in a selection list."""
-    return f"{'DEMO ' * demo}{name}" + (f" – {title}" if title else "")
-
-
 def catalogue(
     deployment: Deployment,
     principal: Principal,

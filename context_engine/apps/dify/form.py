@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
+from context_engine.apps.dify.answer import JsonDetail
 from context_engine.apps.dify.credentials import read_flag
 from context_engine.apps.dify.dify_json import plain_text, unusable
 from context_engine.apps.dify.reader_texts import AUTOMATIC, LANGUAGE_CHOICES, Tongue, tongue_of
@@ -138,6 +139,7 @@ class SearchForm:
         fail_if_missing: whether a source that does not answer fails the search.
         register_required: whether the decision is `incomplete` if a tier-1 source failed.
         notices: whether `result` begins with a passage about missing sources.
+        json_detail: what the output `json` contains.
         tongue: of the sentences for the reader.
         needs_subject: whether the question is a turn of the given conversation without a subject of its own.
     """
@@ -147,6 +149,7 @@ class SearchForm:
     fail_if_missing: bool
     register_required: bool
     notices: bool
+    json_detail: JsonDetail
     tongue: Tongue
     needs_subject: bool
 
@@ -186,6 +189,7 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
         fail_if_missing=choice_field(fields, "if_source_missing", ("continue", "fail"), "continue") == "fail",
         register_required=flag_field(fields, "register_required", True),
         notices=flag_field(fields, "notice_passage", True),
+        json_detail=cast(JsonDetail, choice_field(fields, "json_detail", get_args(JsonDetail), "full")),
         tongue=tongue_of(request.query, choice_field(fields, "language", tuple(LANGUAGE_CHOICES), AUTOMATIC)),
         needs_subject=_is_later_turn(text_field(fields, "history")) and needs_subject(request.query),
     )

@@ -16,7 +16,6 @@ from context_engine.answer.answering import standalone
 from context_engine.answer.writing import Writer
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.answering import Answering
-from context_engine.apps.dify.catalogue import domain_label
 from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
 from context_engine.apps.dify.conversation import conversation
 from context_engine.apps.dify.credentials import Credentials, read_certificates
@@ -107,15 +106,6 @@ class RemoteEngine:
         wrote = model_text(chat, self._prompt(first))
         whole = model.model_copy(update={"wrote": wrote}).model_dump(mode="json")
         yield self._called("answer", asked, caller, {"model": whole}, _PATIENCE_S)
-
-    def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that the caller may know."""
-        domains = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
-        rows, demo = domains.get("domains"), domains.get("demo") is True
-        if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("domain") for row in rows):
-            raise unusable_answer(self._url)
-        names = [(str(row["domain"]), str(row.get("title") or "")) for row in rows]
-        return [(name, domain_label(name, title, demo=demo)) for name, title in names]
 
     def check(self) -> None:
         """Check the server's greeting.

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 
 from context_engine.apps.dify.answer import ToolOutput, search_answer
 from context_engine.apps.dify.answering import AnswerCall, Answering
-from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
+from context_engine.apps.dify.catalogue import catalogue, refuse_unhealthy
 from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
 from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.dify.failure import refuse_incomplete
@@ -83,6 +83,7 @@ class Tools:
             read=engine.context,
             tongue=form.tongue,
             question="needs_subject" if form.needs_subject else "complete",
+            detail=form.json_detail,
         )
 
     def _rerank(self, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask) -> ToolOutput:
@@ -119,10 +120,6 @@ class OpenEngine(Deployment):
         principal = self.principals.for_dify(caller.app, caller.principal)
         call = AnswerCall(deployment=self, fields=fields, caller=caller, principal=principal)
         return call.answered(None if choice is None else DifyChat(choice, ask))
-
-    def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that the caller may know."""
-        return domain_titles(self, self.principals.for_dify(caller.app, caller.principal))
 
     def check(self) -> None:
         """Try every source once; see `refuse_unhealthy`."""

@@ -18,7 +18,7 @@ import pytest
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.backend import Engines, answer_retrieval
-from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
+from context_engine.apps.dify.catalogue import catalogue, refuse_unhealthy
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.failure import ToolFailure, guarded_tool
 from context_engine.apps.dify.form import read_search_form
@@ -237,12 +237,6 @@ class TestCatalogue:
         assert {request.path for request in dify.requests[before:]} == {f"/v1/datasets/{dify.dataset_id('web')}"}
         lead = opened.principals.for_dify(APP, LEAD)
         assert self.listed(opened, lead) == {"LOANS": ["web", "rules", "memo"], "BOARD": ["minutes"]}
-
-    def test_the_options_of_a_form_name_what_needs_no_role(self, opened: OpenEngine) -> None:
-        """Dify names no app while a form is filled in."""
-        author = opened.principals.for_dify(None, LEAD)
-        assert domain_titles(opened, author) == [("LOANS", "LOANS – Loans")]
-        assert len(domain_titles(opened, opened.principals.for_dify(APP, LEAD))) == 2
 
     def test_documents_are_counted_for_who_may_read_them_all(self, opened: OpenEngine) -> None:
         def counted(user: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.apps.dify.answer import DEMO_LABEL, lines, search_answer
+from context_engine.apps.dify.answer import DEMO_LABEL, JsonDetail, lines, search_answer
 from context_engine.apps.dify.node_output import fence_nonce, node_records
 from context_engine.core.context import parse_fences
 from context_engine.core.models import Caller, ScoreKind, SearchRequest, SearchResult, SourceAnswer
@@ -32,6 +32,20 @@ def test_the_parts_agree(ask: Callable[..., SearchResult], chunk_of: Any) -> Non
     }  # fmt: skip
     assert variables["trace"]["candidates"] == {"returned": 1, "merged": 0, "dropped": 1}
     assert next(stage["name"] for stage in variables["trace"]["stages"]) == "recall"
+
+
+@pytest.mark.parametrize(
+    ("detail", "left_out"),
+    [("passages", {"fates", "swaps", "settings"}), ("outcome", {"fates", "swaps", "settings", "chunks"})],
+)
+def test_the_detail_of_json_changes_nothing_else(
+    ask: Callable[..., SearchResult], chunk_of: Any, detail: JsonDetail, left_out: set[str]
+) -> None:
+    result = ask([(1, [chunk_of("a", 0.9), chunk_of("b", 0.05)])])
+    whole, part = search_answer(result), search_answer(result, detail=detail)
+    assert set(whole.json) - set(part.json) == left_out
+    assert part.json == {name: whole.json[name] for name in part.json}
+    assert (part.text, part.variables) == (whole.text, whole.variables)
 
 
 def test_what_was_dropped_stands_by_id_never_by_text(ask: Callable[..., SearchResult], chunk_of: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from context_engine.apps.dify.answer import search_answer
 from context_engine.apps.dify.backend import Engines, answer_retrieval
-from context_engine.apps.dify.catalogue import catalogue, domain_titles, health, refuse_unhealthy
+from context_engine.apps.dify.catalogue import catalogue, health, refuse_unhealthy
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.external import read_request, records_answer
 from context_engine.apps.dify.plugin_settings import load_plugin
@@ -129,7 +129,6 @@ class TestCatalogue:
         dify.inject("status_500", dataset="web", endpoint="get")
         with opened(form(dify), tmp_path) as one:
             answer = catalogue(one, NOBODY, "LOANS")
-            assert domain_titles(one, NOBODY) == [("LOANS", "LOANS – Loans")]
         rules, web = answer.variables["domains"][0]["sources"]
         assert (rules["authority_tier"], rules["freshness"]["fresh_for"]) == (2, "1 hour")
         assert rules["health"] == {"state": "ok", "problem": None}

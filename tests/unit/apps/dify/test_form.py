@@ -181,6 +181,13 @@ def test_the_register_is_required_and_notices_are_given_unless_told_otherwise() 
     assert (form.register_required, form.notices) == (False, False)
 
 
+def test_json_is_whole_unless_told_otherwise() -> None:
+    assert (read().json_detail, read(json_detail="").json_detail) == ("full", "full")
+    assert read(json_detail="outcome").json_detail == "outcome"
+    with pytest.raises(InvalidRequest, match=r"json_detail has no choice 'outcom'\. Did you mean 'outcome'"):
+        read(json_detail="outcom")
+
+
 def test_a_filter_that_cannot_be_read() -> None:
     with pytest.raises(InvalidFilter, match="cannot read 'version'"):
         read(filter="version")

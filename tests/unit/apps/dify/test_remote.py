@@ -197,13 +197,6 @@ class TestTools:
         ids = {"app_id": "app", "user_id": "user", "conversation_id": "c", "message_id": "m"}
         assert json.loads(body) == {"parameters": {"query": "q", "top_k": 3}, **ids}
 
-    def test_the_domains_to_choose_from(self) -> None:
-        rows = [{"domain": "NPA", "title": "Products"}, {"domain": "HR", "title": ""}]
-        for demo, names in ((False, ["NPA – Products", "HR"]), (True, ["DEMO NPA – Products", "DEMO HR"])):
-            answer = {"text": "t", "json": {"domains": rows, "demo": demo}, "variables": {}}
-            with serving(lambda _, answer=answer: (200, answer)) as (url, _), closing(remote(url)) as one:
-                assert one.titles(CALLER) == list(zip(["NPA", "HR"], names, strict=True))
-
     @pytest.mark.parametrize("answer", [b"<html>", [], {"text": "t"}, {**OUTPUT, "json": []}, {**OUTPUT, "text": 5}])
     def test_an_answer_of_another_form(self, answer: Any) -> None:
         with (
