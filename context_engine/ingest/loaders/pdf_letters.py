@@ -32,6 +32,7 @@ _WITHIN: Final = 0.5  # of a space's width: the part of it that lies on a ligatu
 _MOST: Final = 2_000  # places of a line
 _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
+_OVERLAP: Final = 0.5  # of the lower letter's height
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
 
 
@@ -65,15 +66,17 @@ def mended(
 def sign_between(before: Box, after: Box) -> str:
     """Return the two characters that stand for a line break between neighbours in one row; "" if it is a break.
 
-    Some programs draw each letter by itself, and PDFium then breaks the line after each.
+    Some programs draw each letter by itself, and PDFium then breaks the line after each; it does so around a raised
+    mark of a footnote, too.
 
-    >>> sign_between((0, 0, 6, 10), (6, 0, 12, 10)) == NOTHING * 2, sign_between((0, 0, 6, 10), (9, 0, 12, 10))[0]
+    >>> sign_between((0, 0, 6, 10), (6, 0, 12, 10)) == NOTHING * 2, sign_between((0, 0, 6, 10), (9, 4, 12, 12))[0]
     (True, ' ')
     """
     tall = height(before)
     least = _TOUCHING * tall
     gap = after[0] - before[2]
-    if abs(before[1] - after[1]) > least or abs(before[3] - after[3]) > least or tall <= 0 or gap < -least:
+    beside = min(before[3], after[3]) - max(before[1], after[1]) >= _OVERLAP * min(tall, height(after))
+    if not beside or tall <= 0 or gap < -least:
         return ""
     return NOTHING * 2 if gap <= least else f" {NOTHING}" if gap <= _BETWEEN_WORDS * tall else ""
 

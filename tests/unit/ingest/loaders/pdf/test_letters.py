@@ -123,6 +123,14 @@ def test_letters_that_are_drawn_one_by_one_are_words(rows_of):
     assert [word.replace(NOTHING, "") for word in WORD.findall(rows_of("no\r\nlimit", 3.0)[0])] == ["no", "limit"]
 
 
+def test_a_raised_mark_stands_in_its_line(one, raw_pdf):
+    content = (
+        "BT /F 11 Tf 100 500 Td (responsibility) Tj ET BT /F 9 Tf 167 504 Td (1) Tj ET BT /F 11 Tf 172 500 Td (.) Tj ET"
+    )
+    below = "BT /F 11 Tf 100 487 Td (The desk keeps to it.) Tj ET"
+    assert one(raw_pdf(f"{content} {below}"), "a.pdf").text == "responsibility 1. The desk keeps to it."
+
+
 def test_letters_apart_or_turned_stay_lines(rows_of):
     assert rows_of("12\r\n34", 5.0) == rows_of("12\r\n34", 0.0, turn=1) == ["12", "34"]
 
