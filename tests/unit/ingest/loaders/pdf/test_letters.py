@@ -131,6 +131,16 @@ def test_a_raised_mark_stands_in_its_line(one, raw_pdf):
     assert one(raw_pdf(f"{content} {below}"), "a.pdf").text == "responsibility 1. The desk keeps to it."
 
 
+def test_a_small_capital_in_the_middle_does_not_make_a_line_small(one, raw_pdf):
+    lines = (
+        "BT /F 10 Tf 100 500 Td (The text goes on, and its class is of L) Tj /F 7 Tf 2 Ts (A) Tj /F 10 Tf 0 Ts "
+        "(TEX as all of us know it from the books) Tj ET "
+        "BT /F 10 Tf 100 488 Td (and so it ends in the line below it.) Tj ET"
+    )
+    above = "BT /F 10 Tf 100 512 Td (It begins in the line above, where every letter has one size, and) Tj ET"
+    assert one(raw_pdf(f"{above} {lines}"), "a.pdf").text.count("\n") == 0
+
+
 def test_letters_apart_or_turned_stay_lines(rows_of):
     assert rows_of("12\r\n34", 5.0) == rows_of("12\r\n34", 0.0, turn=1) == ["12", "34"]
 
