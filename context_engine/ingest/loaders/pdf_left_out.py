@@ -26,6 +26,8 @@ _WORDED: Final = re.compile(
     r"|第\s*(\d{1,5})\s*页(?:\s*[,，/]?\s*共\s*\d{1,5}\s*页)?"
 )
 _BARE: Final = re.compile(rf"[-–—(\[]?\s*(\d{{1,5}}|{_ROMAN}){_OF}\s*[-–—)\]]?")
+_LONE_ROMAN: Final = re.compile(rf"(?!.$){_ROMAN}")  # a single letter may be anything
+_LEAST_ROMAN: Final = 2  # pages before those with Arabic numbers
 _DIGIT: Final = re.compile(rf"\d|(?i:(?<!\w){_ROMAN}(?!\w))")
 _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\s])?")  # between separators
 _LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
@@ -126,7 +128,8 @@ def _without_numbers(
 ) -> tuple[list[list[PdfLine]], dict[str, list[int]]]:
     """Return the lines without page numbers, and {wording: the numbers left out}.
 
-    A number is a page number if it names a page and fills its part of the line, or increases with the pages.
+    A number is a page number if it names a page and fills its part of the line, or increases with the pages; a line
+    that is a Roman numeral needs only two pages.
     """
     numbers = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
     counts = Counter(
@@ -137,7 +140,8 @@ def _without_numbers(
     for page, (lines, candidates) in enumerate(zip(pages, numbers)):
         bare = []
         for line, possible in zip(lines, candidates):
-            real = [number for number in possible if number.sure or counts[_key(number, page)] >= often]
+            least = _LEAST_ROMAN if _LONE_ROMAN.fullmatch(line.text) else often
+            real = [number for number in possible if number.sure or counts[_key(number, page)] >= least]
             for number in real:
                 left_out.setdefault(number.wording, []).append(number.number)
             bare.append(line._replace(text=_cut(line.text, real), parts=()) if real else line)

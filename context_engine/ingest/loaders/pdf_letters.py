@@ -23,13 +23,16 @@ _COMBINING: Final = {
     "´": "\u0301", "`": "\u0300", "¨": "\u0308", "ˆ": "\u0302", "˜": "\u0303", "ˇ": "\u030c", "˘": "\u0306",
     "˙": "\u0307", "˚": "\u030a", "˝": "\u030b", "¸": "\u0327", "¯": "\u0304",
 }  # fmt: skip
+_LIGATURES: Final = ("ff", "fi", "fj", "fl", "ft", "tt", "Th")
 _DOTLESS: Final = {"ı": "i", "ȷ": "j"}
-_PLACE: Final = re.compile(rf"[{''.join(_COMBINING)}]|(?<=[^\W_]) (?=[^\W_])")
+_ACCENT: Final = re.compile(rf"[{''.join(_COMBINING)}]")
+_BETWEEN: Final = re.compile(rf"(?<=[^\W_]){NOTHING}* [ {NOTHING}]*(?=[^\W_])")
 _TIGHT: Final = 0.05  # times a letter's height
-_WITHIN: Final = 0.5  # of a space's width: the part of it that lies on the letter before
+_WITHIN: Final = 0.5  # of a space's width: the part of it that lies on a ligature
 _MOST: Final = 2_000  # places of a line
 _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
+_OVERLAP: Final = 0.5  # of the lower letter's height
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
 
 
@@ -46,27 +49,34 @@ def mended(
         origin_of: where the pen was set down for the character at a place; a slanted letter begins left of it.
     """
     chars = list(text)
-    for match in islice(_PLACE.finditer(text), _MOST):
-        place = match.start()
-        if text[place] != " ":
-            _put_accent(chars, place, box_of)
-        elif _is_inside(text, place, box_of, origin_of) if is_made_up(place) else _is_upon(text, place, box_of):
-            chars[place] = NOTHING
+    for match in islice(_ACCENT.finditer(text), _MOST):
+        _put_accent(chars, match.start(), box_of)
+    letters = "".join(chars)
+    for match in islice(_BETWEEN.finditer(letters), _MOST):
+        first, last = match.start(), match.end()
+        if all(is_made_up(place) for place in range(first, last) if chars[place] == " "):
+            inside = _is_inside(letters, first - 1, last, box_of, origin_of)
+        else:
+            inside = match[0] == " " and letters.startswith(_LIGATURES, first - 2) and _is_upon(first, box_of)
+        if inside:
+            chars[first:last] = NOTHING * (last - first)
     return "".join(chars)
 
 
 def sign_between(before: Box, after: Box) -> str:
     """Return the two characters that stand for a line break between neighbours in one row; "" if it is a break.
 
-    Some programs draw each letter by itself, and PDFium then breaks the line after each.
+    Some programs draw each letter by itself, and PDFium then breaks the line after each; it does so around a raised
+    mark of a footnote, too.
 
-    >>> sign_between((0, 0, 6, 10), (6, 0, 12, 10)) == NOTHING * 2, sign_between((0, 0, 6, 10), (9, 0, 12, 10))[0]
+    >>> sign_between((0, 0, 6, 10), (6, 0, 12, 10)) == NOTHING * 2, sign_between((0, 0, 6, 10), (9, 4, 12, 12))[0]
     (True, ' ')
     """
     tall = height(before)
     least = _TOUCHING * tall
     gap = after[0] - before[2]
-    if abs(before[1] - after[1]) > least or abs(before[3] - after[3]) > least or tall <= 0 or gap < -least:
+    beside = min(before[3], after[3]) - max(before[1], after[1]) >= _OVERLAP * min(tall, height(after))
+    if not beside or tall <= 0 or gap < -least:
         return ""
     return NOTHING * 2 if gap <= least else f" {NOTHING}" if gap <= _BETWEEN_WORDS * tall else ""
 
@@ -137,35 +147,34 @@ def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> N
             return
 
 
-def _is_upon(text: str, place: int, box_of: Callable[[int], Box]) -> bool:
-    """Whether a space of the file lies on a letter beside it, and those letters are no farther apart than others."""
-    before, space, after = map(box_of, (place - 1, place, place + 1))
-    covered = max(before[2] - space[0], space[2] - after[0])
-    if covered <= _WITHIN * (space[2] - space[0]) or not before[0] < space[0] < space[2] < after[2]:
+def _is_upon(place: int, box_of: Callable[[int], Box]) -> bool:
+    """Whether a space of the file lies on a ligature, and the letter after it follows without a gap."""
+    before, space = box_of(place - 1), box_of(place)
+    if before != box_of(place - 2) or not before[0] < space[0] < space[2]:
         return False
-    usual = _usual_gap(text, place, before, after, box_of) or 0.0
-    return _on_one_line(before, after) and after[0] - before[2] <= usual + _TIGHT * height(before)
+    after = box_of(place + 1)
+    if before[2] - space[0] <= _WITHIN * (space[2] - space[0]) or not _on_one_line(before, after):
+        return False
+    return after[0] - before[2] <= _TIGHT * height(before)
 
 
-def _is_inside(text: str, place: int, box_of: Callable[[int], Box], origin_of: Callable[[int], float]) -> bool:
-    """Whether the letters around a space are as close as the letters beside them."""
-    before, after = box_of(place - 1), box_of(place + 1)
+def _is_inside(
+    text: str, first: int, last: int, box_of: Callable[[int], Box], origin_of: Callable[[int], float]
+) -> bool:
+    """Whether two letters with a space between them are as close as the letters beside them."""
+    before, after = box_of(first), box_of(last)
     most = _TIGHT * height(before)
-    gap = max(after[0], origin_of(place + 1)) - before[2]
-    if not _on_one_line(before, after) or gap > most:
+    if after[0] - before[2] > most or not _on_one_line(before, after):
         return False
-    usual = _usual_gap(text, place, before, after, box_of)
-    return usual is not None and abs(gap - usual) <= most
+    gap = max(after[0], origin_of(last)) - before[2]
+    if text[first - 1 : first].isalnum() and (letter := box_of(first - 1)) != before:  # a ligature is one letter
+        usual = before[0] - letter[2]
+    elif text[last + 1 : last + 2].isalnum() and (letter := box_of(last + 1)) != after:
+        usual = letter[0] - after[2]
+    else:
+        return False
+    return abs(gap - usual) <= most
 
 
 def _on_one_line(before: Box, after: Box) -> bool:
     return abs(before[1] - after[1]) <= _TIGHT * height(before)
-
-
-def _usual_gap(text: str, place: int, before: Box, after: Box, box_of: Callable[[int], Box]) -> float | None:
-    """Return the gap between two letters of a word beside a space; None without one. A ligature is one letter."""
-    if text[place - 2 : place - 1].isalnum() and (letter := box_of(place - 2)) != before:
-        return before[0] - letter[2]
-    if text[place + 2 : place + 3].isalnum() and (letter := box_of(place + 2)) != after:
-        return letter[0] - after[2]
-    return None

@@ -21,6 +21,10 @@ from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine
 _MOST_STAMP: Final = 60  # characters of a page number, date or reference stamped on a scan
 _SCAN: Final = 0.5  # share of the page that its picture covers at least
 _MOST_OBJECTS: Final = 200
+_LARGER: Final = 1.5  # times the usual type size of a page, which may be that of a listing
+_OUTER: Final = 0.2  # of a page's height
+_APART: Final = 2.0  # times the type size: farther than one line from the next
+_LEVEL: Final = 2.0  # points by which lines of one height differ
 
 
 class PdfPage(NamedTuple):
@@ -72,7 +76,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         pictured = _pictured(page, drawn=not notes.shown) if not lines else _is_stamped(lines) and _is_scan(page)
         drawn = _drawn(document, index, page, texts, notes) if notes.drawn else []
         return PdfPage(
-            in_reading_order(lines),
+            _with_heads(in_reading_order(lines), page.get_height()),
             [*(f"[Struck out: {words}]" for words in struck), *notes.shown, *drawn],
             [*unseen, *notes.hidden],
             pictured,
@@ -85,6 +89,32 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         return PdfPage(broken="damaged")
     finally:
         page.close()
+
+
+def _with_heads(lines: Sequence[PdfLine], tall: float) -> Sequence[PdfLine]:
+    """Mark the first and last line of a page as in the place of headers and footers if they stand apart from the text.
+
+    Pages with wide margins have them farther inside. A much larger line is a title.
+    """
+    sizes = Counter({line.size: 0 for line in lines})
+    for line in lines:
+        sizes[line.size] += len(line.text)
+    usual = max(sizes, key=lambda size: sizes[size], default=0.0)
+    placed = [line.bottom for line in lines if line.turn == 0 and line.size > 0]
+    if not placed:
+        return lines
+    first, last = max(placed), min(placed)
+    below = max((bottom for bottom in placed if bottom < first - _LEVEL), default=first)
+    above = min((bottom for bottom in placed if bottom > last + _LEVEL), default=last)
+
+    def is_head(line: PdfLine) -> bool:
+        if line.turn or line.table or not 0 < line.size <= _LARGER * usual:
+            return False
+        apart = _APART * line.size
+        head = line.bottom >= first - _LEVEL and first - below > apart and line.bottom > (1 - _OUTER) * tall
+        return head or (line.bottom <= last + _LEVEL and above - last > apart and line.top < _OUTER * tall)
+
+    return [line._replace(edge=True) if is_head(line) else line for line in lines]
 
 
 class _PageLines(NamedTuple):

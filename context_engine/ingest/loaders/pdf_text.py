@@ -234,11 +234,16 @@ class PageText:
         return self.box_at(first, turn)[0], self.box_at(last, turn)[2]
 
     def middle(self, bare: str, unit: int) -> int:
-        """Return the number of a character in the middle of a text, never one that PDFium makes up: it has no type."""
-        middle = len(bare) // 2
-        while bare[middle].isspace() or bare[middle] == NOTHING:
-            middle += 1
-        return self.index(unit + units(bare[:middle]))
+        """Return the number of a character in the middle of a text, never one that PDFium makes up: it has no type.
+
+        The first one if it and the last are larger: the middle is a small capital or a raised sign.
+        """
+        place = len(bare) // 2
+        while bare[place].isspace() or bare[place] == NOTHING:
+            place += 1
+        first, middle, last = (self.index(unit + units(bare[:at])) for at in (0, place, len(bare) - 1))
+        size = self.size_at(middle)
+        return first if self.size_at(last) > size < self.size_at(first) else middle
 
     def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
         """Split a line into (text, offset): PDFium joins lines of a single character, however far apart."""

@@ -1,5 +1,7 @@
 """Tables of contents of PDFs are in no chunk; a title page is in the first; what is set aside is in the report."""
 
+import re
+
 import fpdf
 import pytest
 
@@ -192,3 +194,50 @@ def test_a_heading_repeated_beside_the_page_number_begins_no_section(one):
     for title, text in SECTIONS:
         assert f"{title}\n\n{text}" in loaded.text
     assert NoticeCode.RUNNING_HEADS_LEFT_OUT in {notice.code for notice in loaded.notices}
+
+
+class WideMargins(Standard):
+    """Pages with a head and a number an eighth of the page and more from its edges."""
+
+    title_size = 9
+
+    def header(self):
+        self.set_xy(20, 42)
+        self.set_font("helvetica", size=self.title_size)
+        self.cell(0, 6, "Limits of the desks")
+        self.set_y(60)
+
+    def footer(self):
+        self.set_y(-50)
+        self.set_font("helvetica", size=9)
+        self.cell(0, 6, str(self.page_no()), align="C")
+
+
+def _wide(title_size=9):
+    pdf = WideMargins()
+    pdf.title_size = title_size
+    for number in range(1, 5):
+        pdf.add_page()
+        pdf.write_line(f"The limit of desk {number} is checked every day and a breach is told to the head of")
+    return bytes(pdf.output())
+
+
+def test_heads_and_numbers_of_pages_with_wide_margins_are_left_out(one):
+    text = one(_wide(), "limits.pdf").text
+    assert text.count("Limits of the desks") == 1
+    assert not re.search(r"(?m)^\d$", text)
+    assert text.count("head of The limit") == 0 and text.count("The limit of desk") == 4
+
+
+def test_a_large_title_on_every_page_stays(one):
+    assert one(_wide(title_size=20), "limits.pdf").text.count("Limits of the desks") == 4
+
+
+def test_two_pages_with_roman_numerals_are_enough(one):
+    pdf = fpdf.FPDF()
+    pdf.set_font("helvetica", size=10)
+    for number, numeral in enumerate(("", "ii", "iii", ""), start=1):
+        pdf.add_page()
+        pdf.text(180, 12, numeral)
+        pdf.text(20, 80, f"The limit of desk {number} is checked every day.")
+    assert not re.search(r"(?m)^i+$", one(bytes(pdf.output()), "limits.pdf").text)
