@@ -116,7 +116,18 @@ def _room_in_memory() -> bool:
     return may_run and there.f_bavail * there.f_frsize > ROOM and os.access(IN_MEMORY, os.W_OK)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+    """Let every second worker collect from the end: in a fresh clone each then compiles one half for both."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
+        report.result.reverse()
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.path.parts)  # in the order that every other worker has them in
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
@@ -261,8 +272,13 @@ def make_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
 
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes."""
-    folder = tmp_path_factory.mktemp("demo")
+    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes.
+
+    Of the workers of a run one builds it for all.
+    """
+    place = tmp_path_factory.getbasetemp()
+    folder = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "demo-bank"
+    folder.mkdir(exist_ok=True)
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(folder)}, cwd=folder)
     demo.ensure_base(folder / "data", setup.registry)
     return folder / "data"
