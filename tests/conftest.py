@@ -17,6 +17,7 @@ from typing import Any
 
 import certifi
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from context_engine import demo
@@ -100,6 +101,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # there is a worker for each core: more threads only wait
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # each of Tantivy's many threads would fetch memory anew
     if _room_in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
     if config.getoption("reworded"):
@@ -131,6 +133,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker tell of a passed test once, not of its setup and its end too: messages take a twentieth of a run."""
+    timed = item.config.getoption("durations", None) is not None or item.config.getoption("xmlpath", None)
+    if timed or "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_collection_finish() -> None:
