@@ -129,7 +129,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: item.path.parts)  # in the order that every other worker has them in
+        # As every other worker has them. Those of servers come first, so that one worker has them all and alone starts
+        # the servers: the last of its tests are what others take over from it.
+        items.sort(key=lambda item: ("engines" not in item.path.parts, item.path.parts))
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
