@@ -17,6 +17,7 @@ from typing import Any
 
 import certifi
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from context_engine import demo
@@ -100,6 +101,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # there is a worker for each core: more threads only wait
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # each of Tantivy's many threads would fetch memory anew
     if _room_in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
     if config.getoption("reworded"):
@@ -116,10 +118,35 @@ def _room_in_memory() -> bool:
     return may_run and there.f_bavail * there.f_frsize > ROOM and os.access(IN_MEMORY, os.W_OK)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+    """Let every second worker collect from the end: in a fresh clone each then compiles one half for both."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
+        report.result.reverse()
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # As every other worker has them. Those of servers come first, so that one worker has them all and alone starts
+        # the servers: the last of its tests are what others take over from it.
+        items.sort(key=lambda item: ("engines" not in item.path.parts, item.path.parts))
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let a worker tell of a passed test once, not of its setup and its end too: messages take a twentieth of a run."""
+    timed = item.config.getoption("durations", None) is not None or item.config.getoption("xmlpath", None)
+    if timed or "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 def pytest_collection_finish() -> None:
@@ -261,8 +288,13 @@ def make_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
 
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes."""
-    folder = tmp_path_factory.mktemp("demo")
+    """A user's data folder in which the demo bank is built; to be read, and copied by whoever writes.
+
+    Of the workers of a run one builds it for all.
+    """
+    place = tmp_path_factory.getbasetemp()
+    folder = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "demo-bank"
+    folder.mkdir(exist_ok=True)
     setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(folder)}, cwd=folder)
     demo.ensure_base(folder / "data", setup.registry)
     return folder / "data"

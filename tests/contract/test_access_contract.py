@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import log
 
 import pytest
@@ -11,6 +12,11 @@ from context_engine.core.policy.access import access_class
 from context_engine.core.query.spelling import near_words, words_to_check
 from context_engine.core.text import terms
 from context_engine.testing import AccessContract, SourceContract
+
+
+@cache
+def words(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
 
 
 class PlainBase:
@@ -64,11 +70,11 @@ class PlainSource:
         def held(name):
             return [chunk for _, chunk in self.base.readable(query.access, but_for=name)]
 
-        counted = [set(terms(chunk.content)) for chunk in held("statistics")]
+        counted = [words(chunk.content) for chunk in held("statistics")]
         frequency = {term: sum(term in one for one in counted) for term in terms(query.text)}
         scored = []
         for source, chunk in self.base.readable(query.access, but_for="chunks"):
-            shared = set(terms(chunk.content)) & frequency.keys()
+            shared = words(chunk.content) & frequency.keys()
             value = sum(log(1 + len(counted) / (1 + frequency[term])) for term in sorted(shared))
             if source == self.source_id and shared:
                 scored.append(chunk._replace(scores=(Score(ScoreKind.BM25, value),)))

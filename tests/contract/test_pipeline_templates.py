@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +47,12 @@ Node = Mapping[str, Any]
 
 @pytest.fixture(params=TEMPLATES, ids=lambda path: path.name.split(".")[0])
 def template(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return yaml.safe_load(request.param.read_text("utf-8"))  # type: ignore[no-any-return]
+    return deepcopy(_read(request.param))
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text("utf-8"))  # type: ignore[no-any-return]
 
 
 def test_there_is_one_of_each_kind_of_document() -> None:

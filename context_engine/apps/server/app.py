@@ -16,7 +16,7 @@ from starlette.routing import Match
 from context_engine import __version__
 from context_engine.apps.server import mcp, metrics, quality
 from context_engine.apps.server.gate import Gate, Pages, told
-from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
+from context_engine.apps.server.openapi import DESCRIPTION, openapi_document
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
 from context_engine.apps.server.routes import answers, dify, health, jobs, rag, records, retrieval
 from context_engine.apps.server.service import Service, known_caller, request_id_of
@@ -86,13 +86,12 @@ def create_app(service: Service, site: Site | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
-        generate_unique_id_function=operation_id,
     )
     app.state.service = service
     app.state.site = site
     app.state.forms = forms = {**FORMS, **(site.forms if site else {})}
     for router in (*ROUTERS, *(site.routers if site else ())):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # `include_router` would make each anew at the first request
     for kind in (ContextEngineError, HttpProblem, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refused)
     app.add_middleware(Gate, service=service, forms=forms, pages=site)

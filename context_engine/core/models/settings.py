@@ -2,6 +2,7 @@
 
 # Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
 from collections.abc import Collection, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -365,8 +366,9 @@ class EffectiveSettings(BaseModel):
     origins: Mapping[str, str] = Field(default_factory=dict)
 
     @classmethod
+    @cache
     def of_defaults(cls) -> "EffectiveSettings":
-        """Return the defaults as they are declared: a validator of all settings takes long to build."""
+        """Return the defaults as they are declared, made once: a validator of all settings takes long to build."""
         return cls.model_construct(values=Settings.model_construct(), origins={})
 
     @property

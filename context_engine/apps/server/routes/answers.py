@@ -28,6 +28,7 @@ from context_engine.answer.chat import (
 )
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, event_json, event_name
 from context_engine.answer.writing import Stopped
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import Problem, may_answer, problem_of
 from context_engine.apps.server.service import Service, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -37,7 +38,7 @@ from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment
 
-router = APIRouter(tags=["answers"])
+router = APIRouter(tags=["answers"], generate_unique_id_function=operation_id)
 _PROBLEMS: Final = may_answer(401, 404, 409, 422, 500, 502, 503)
 _CALLER: Final = Caller(app="rag-api")
 _CHAT: Final = Caller(app="chat-api")

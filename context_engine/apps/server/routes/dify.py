@@ -16,6 +16,7 @@ from context_engine.apps.dify.model_prompt import PluginModel, Prompt
 from context_engine.apps.dify.plugin_settings import PluginAudit
 from context_engine.apps.dify.reranking import asked_beforehand
 from context_engine.apps.dify.tools import ToolName, Tools
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -24,7 +25,7 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.request import check_sizes
 from context_engine.wiring.audit import audit_mode
 
-router = APIRouter(prefix="/api/v1/dify", tags=["dify"])
+router = APIRouter(prefix="/api/v1/dify", tags=["dify"], generate_unique_id_function=operation_id)
 Score = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 

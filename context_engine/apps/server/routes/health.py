@@ -9,12 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
 from context_engine.apps.server.service import Service, known_caller, service_of
 from context_engine.core.models import NOBODY, Authenticated, Principal
 from context_engine.errors import ContextEngineError
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], generate_unique_id_function=operation_id)
 _FIRST_S = 2.0
 """Seconds that the first question waits for the first examination."""
 

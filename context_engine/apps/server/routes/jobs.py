@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from context_engine.answer.asking import asked_request
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, response_of
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.core.models import Authenticated, Caller
@@ -30,7 +31,7 @@ from context_engine.jobs.contract import (
 from context_engine.jobs.owned import OwnedJobs
 from context_engine.service.deployment import Deployment
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], generate_unique_id_function=operation_id)
 JobId = Annotated[str, Path(description="The id of a job.", max_length=100)]
 _PROBLEMS: Final = may_answer(401, 404, 422, 429, 500, 503)
 _ASK_PROBLEMS: Final = may_answer(401, 404, 409, 422, 500, 502, 503)

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import Work, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -24,7 +25,7 @@ from context_engine.service.fetching import fetch
 from context_engine.service.query import answer_query
 from context_engine.service.request import check_limits, check_sizes
 
-router = APIRouter(tags=["rag"])
+router = APIRouter(tags=["rag"], generate_unique_id_function=operation_id)
 _PROBLEMS: Final = may_answer(401, 404, 409, 410, 422, 500, 502, 503)
 Compare = Annotated[
     bool | None, Query(description="Give the baseline beside the answer; goes before `compare` of the body.")

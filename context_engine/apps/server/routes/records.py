@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import service_of
 from context_engine.core.models import Authenticated
@@ -19,7 +20,7 @@ from context_engine.service.explaining.explain import explain
 from context_engine.service.judging import keep_feedback
 from context_engine.service.records import proof_of_record, record_of
 
-router = APIRouter(prefix="/api/v1/rag", tags=["records"])
+router = APIRouter(prefix="/api/v1/rag", tags=["records"], generate_unique_id_function=operation_id)
 RecordId = Annotated[str, Path(description="The search_id of an answer.", max_length=200)]
 _PROBLEMS: Final = may_answer(401, 403, 404, 409, 422, 429, 503)
 

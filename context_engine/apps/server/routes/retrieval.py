@@ -16,6 +16,7 @@ from context_engine.adapters.sources.dify.api import EXTERNAL_PAUSES_S, EXTERNAL
 from context_engine.apps.dify.external import ExternalAnswer, refused
 from context_engine.apps.dify.retrieval import answer_request, not_yet, unanswered, unauthorised
 from context_engine.apps.server.late import LateSearch, all_tries_s
+from context_engine.apps.server.openapi import operation_id
 from context_engine.apps.server.problems import Problem
 from context_engine.apps.server.service import caller_of, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
@@ -23,7 +24,7 @@ from context_engine.core.models import Authenticated
 from context_engine.errors import ContextEngineError
 from context_engine.service.deployment import Deployment
 
-router = APIRouter(tags=["dify"])
+router = APIRouter(tags=["dify"], generate_unique_id_function=operation_id)
 _LEAST_S: Final = 0.2
 _TO_SPARE_S: Final = 0.2
 """Seconds between a search's deadline and an answer without it; Dify waits five seconds at most."""

@@ -174,7 +174,7 @@ def test_a_demo_says_so_first(ask: Callable[..., SearchResult], chunk_of: Any) -
 
 
 def test_a_cut_is_told(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
-    long = [chunk_of(name, 0.9, f"{name} " * 200_000) for name in ("alpha", "bravo", "charlie")]
+    long = [chunk_of(name, 0.9, f"{name} " * 80_000) for name in ("alpha", "bravo", "charlie")]  # 1.6 MB of 1 MiB
     answer = search_answer(ask([(1, long)]))
     told = answer.variables["warnings"]
     assert [one.split(" was cut")[0] for one in told if " was cut" in one] == ["result", "json"]

@@ -35,7 +35,7 @@ def test_characters_count_as_they_are_escaped() -> None:
 
 
 def test_lists_are_cut_where_texts_do_not_help() -> None:
-    fit = fitted("json", {"fates": [{"chunk_id": str(number)} for number in range(100_000)]}, limit=64 * 1024)
+    fit = fitted("json", {"fates": [{"chunk_id": str(number)} for number in range(20_000)]}, limit=64 * 1024)
     assert len(fit.value["fates"]) == 2000 and "1 list(s) at 2000 entries" in str(fit.cut)
 
 
@@ -60,9 +60,9 @@ def test_nothing_is_ever_longer_than_the_limit(value: object) -> None:
 
 def test_a_fenced_text_that_is_cut_stays_closed() -> None:
     nonce = "0123456789abcdef"
-    fit = fitted("result", [fence("word " * 400_000, nonce), "word " * 400_000])
+    fit = fitted("result", [fence("word " * 220_000, nonce), "word " * 220_000])
     (inside,) = parse_fences(fit.value[0], nonce)
     assert inside.startswith("word word") and inside.endswith("characters in all]")
     assert fit.value[1].endswith("characters in all]")
-    longest = fence("word " * 400_000, "n" * 64)
+    longest = fence("word " * 220_000, "n" * 64)
     assert len(parse_fences(fitted("result", [longest]).value[0], "n" * 64)) == 1

@@ -150,7 +150,7 @@ def test_a_demo_says_so_in_every_record(ask: Callable[..., SearchResult], chunk_
 
 
 def test_an_answer_stays_small(ask: Callable[..., SearchResult], chunk_of: Any) -> None:
-    long = [chunk_of(name, 0.9, f"{name} " * 200_000) for name in ("alpha", "bravo")]
+    long = [chunk_of(name, 0.9, f"{name} " * 100_000) for name in ("alpha", "bravo")]  # 1.2 MB of 1 MiB
     answer = records_answer(ask([(1, long)]), request(), notice_records=True)
     assert len(answer.encoded()) <= 1024 * 1024 and "records was cut" in answer.body["cut"]
     assert [one["content"].endswith("characters in all]") for one in answer.body["records"]] == [True, True]

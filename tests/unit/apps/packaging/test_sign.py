@@ -42,7 +42,11 @@ def public_pem(key: Any, form: Any = serialization.PublicFormat.PKCS1) -> bytes:
 
 @pytest.fixture(scope="module")
 def key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=4096)
+    """A key of 4096 bits that is no secret: to look for other primes than the two largest would take seconds."""
+    p, q, e = 2**2048 - 1557, 2**2048 - 2543, 65537
+    d = pow(e, -1, (p - 1) * (q - 1))
+    coefficients = (rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q))
+    return rsa.RSAPrivateNumbers(p, q, d, *coefficients, rsa.RSAPublicNumbers(e, p * q)).private_key()
 
 
 @pytest.mark.slow

@@ -8,7 +8,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
@@ -84,8 +86,26 @@ def open_log(place: Path | str, key: SigningKey | None = KEY, *former: SigningKe
 def make_log(place: Path | str, records: int, *, key: SigningKey | None = KEY, checkpoints: int = 3) -> list[str]:
     """Make a ledger of so many records, the entry of its key among them; return its checkpoints.
 
-    Of a large one most records have no addenda.
+    Of a large one most records have no addenda. A small one that is new is a copy of the first of its kind.
     """
+    if isinstance(place, str) or place.exists() or records > 1000:
+        return _written(place, records, key, checkpoints)
+    content, notes = _made(records, key, checkpoints)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+    return list(notes)
+
+
+@cache
+def _made(records: int, key: SigningKey | None, checkpoints: int) -> tuple[bytes, tuple[str, ...]]:
+    """Return the file of a ledger, and its checkpoints."""
+    with TemporaryDirectory() as folder:
+        place = Path(folder) / "ledger.db"
+        notes = _written(place, records, key, checkpoints)
+        return copied(place, place.with_name("copy.db")).place.read_bytes(), tuple(notes)
+
+
+def _written(place: Path | str, records: int, key: SigningKey | None, checkpoints: int) -> list[str]:
     notes = []
     with open_log(place, key) as ledger:
         if key is not None:
