@@ -229,3 +229,12 @@ def _oidc() -> Oidc:
             "sign_in": there,
         }
     )
+
+
+@pytest.mark.parametrize(("accept", "kind"), [("text/html,*/*;q=0.8", "text/html"), ("*/*", "application/problem")])
+def test_an_unknown_address_is_a_page_to_a_browser_and_a_problem_to_a_program(
+    client: TestClient, accept: str, kind: str
+) -> None:
+    for path in ("/ask", "/api/v1/none"):
+        answer = client.get(path, headers={"Accept": accept, "Authorization": "Bearer clerk"})
+        assert answer.status_code == 404 and answer.headers["content-type"].startswith(kind), path
