@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from context_engine.core.models import NOBODY, Caller, Principal, principal_from_dict
 from context_engine.errors import InvalidRequest
@@ -50,6 +50,9 @@ class RAGPipeline:
         self._deployment = deployment or open_deployment(
             load_setup(config_dir=config_dir, stage=stage), data_dir=data_dir
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a RAGPipeline has open sources and cannot be copied: make one in each process")
 
     def __enter__(self) -> Self:
         return self

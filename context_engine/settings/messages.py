@@ -138,6 +138,8 @@ def allowed_values(schema: Mapping[str, Any]) -> str:
         return f"a list of {allowed_values(schema.get('items', {}))}"
     if schema.get("format") == "date":
         return "a day such as 2025-06-30"
+    if kind == "string" and "pattern" in schema:
+        return f"text that matches the pattern {schema['pattern']}"
     return {"string": "text", "boolean": "true or false", "null": "null"}.get(str(kind), "a mapping")
 
 
@@ -190,6 +192,9 @@ def field_problem(details: ErrorDetails, location: Location, model: type[BaseMod
     return _of_kind(kind, context) + got(value) + (" (put it in quotes)" if quotes else "")
 
 
+_NAME: Final = "^[A-Za-z0-9][A-Za-z0-9"
+
+
 def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
     fixed = {
         "string_type": "must be text",
@@ -219,8 +224,10 @@ def _of_kind(kind: str, context: Mapping[str, Any]) -> str:
         "too_short": "must hold at least {min_length}",
         "string_too_short": "must have at least {min_length} character",
         "string_too_long": "must have at most {max_length} characters",
-        "string_pattern_mismatch": "must consist of letters, digits, _ and - (pattern {pattern})",
+        "string_pattern_mismatch": "must match the pattern {pattern}",
     }
+    if kind == "string_pattern_mismatch" and str(context["pattern"]).startswith(_NAME):
+        return f"must consist of letters, digits, _ and - (pattern {context['pattern']})"
     return fixed.get(kind) or bounds.get(kind, f"is not usable ({kind})").format(**context)
 
 

@@ -89,6 +89,8 @@ def test_langchain(knowledge: Knowledge) -> None:
         untrusted = document.metadata["trust_class"] == "UNTRUSTED"
         assert document.page_content.startswith("<<<untrusted ") == untrusted
     assert len(retriever.invoke("limit", top_k=1)) == 1
+    with pytest.raises(ValueError, match="topk"):  # a field that does not exist is refused
+        ContextEngineRetriever(knowledge=knowledge, domain="HANDBOOK", topk=3)
     same = asyncio.run(retriever.ainvoke(QUESTION))
     assert [document.id for document in same] == [document.id for document in documents]
 

@@ -151,6 +151,9 @@ def test_a_recorded_injection_is_text(site: Site) -> None:
         assert (alerts, page.get_by_role("heading", level=1).inner_text()) == ([], QUESTIONS[1])
 
 
+NARROW = 320  # a window of 1280 at a zoom of 400 % (WCAG 1.4.10)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_are_accessible_and_fit_a_phone(site: Site, scheme: str) -> None:
     with site.page(bypass_csp=True, color_scheme=scheme, viewport=PHONE) as page:
@@ -163,7 +166,9 @@ def test_pages_are_accessible_and_fit_a_phone(site: Site, scheme: str) -> None:
         for path in ("/review", case, document, *operators, "/admin/quality"):
             page.goto(path)
             assert accessibility_problems(page) == [], path
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            for width in (PHONE["width"], NARROW):
+                page.set_viewport_size({**PHONE, "width": width})
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
 
 
 def test_a_button_pressed_on_another_site_does_nothing(site: Site) -> None:

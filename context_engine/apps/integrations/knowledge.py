@@ -22,7 +22,6 @@ from context_engine.errors import (
     NotAuthenticated,
     NotPermitted,
     Overloaded,
-    RetrievalFailed,
     SourceError,
     SourceUnavailable,
 )
@@ -263,10 +262,20 @@ def refusal(answer: HttpAnswer, server: LocatedServer) -> ContextEngineError:
 def _restored(kind: type[ContextEngineError], message: str) -> ContextEngineError:
     """Return an error of a class with the server's message instead of what its constructor takes."""
     error = kind.__new__(kind)
+    vars(error).update(_UNKNOWN)
     ContextEngineError.__init__(error, message)
-    if isinstance(error, RetrievalFailed):
-        error.result, error.statuses = None, ()
+    if isinstance(error, ConfigError):
+        error.problem = message
     return error
+
+
+_UNKNOWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("source_id", "domain", "text", "setting", "currency", "extra"), ""),
+    **dict.fromkeys(("file", "key", "retry_after_s", "result", "limit", "used", "cost")),
+    **dict.fromkeys(("known", "statuses"), ()),
+    "retryable": False,
+}
+"""What the errors' constructors keep and a server's answer does not say."""
 
 
 def _problem(answer: HttpAnswer) -> Mapping[str, Any]:

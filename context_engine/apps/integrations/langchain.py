@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from context_engine.apps.integrations.knowledge import InProcess, Knowledge, Server
 from context_engine.apps.integrations.passages import NoPassages, Questions, SourcesMissing
@@ -37,6 +37,8 @@ class ContextEngineRetriever(BaseRetriever):
         NoPassages, SourcesMissing: by a question, unless allowed; `with_fallbacks` can handle them.
         InvalidRequest: a field cannot be used.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     knowledge: Any
     domain: str | None = None

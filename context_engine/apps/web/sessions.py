@@ -71,6 +71,12 @@ class Sessions:
         token = self._opened(headers, self._name, LIFETIME_S)
         return None if token is None else f"Bearer {token}"
 
+    def is_sent(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Return whether a request carries a session, valid or not."""
+        return any(
+            part.strip().startswith(f"{self._name}=".encode()) for part in headers.get(b"cookie", b"").split(b";")
+        )
+
     def begun_cookie(self, text: str) -> str:
         """Return the `Set-Cookie` field that remembers a sign-in at an identity provider, for ten minutes.
 

@@ -18,6 +18,9 @@ from context_engine.service.deployment import Deployment
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 _REFUSED: Final = "This token opens nothing. Check that it is whole and has not expired."
+_ENDED: Final = (
+    "You are signed out: your token has expired or was revoked, or the service was started with another key."
+)
 _USED: Final = "This link was used before or is too old. Start 'context-engine web' again for a new one."
 _NOT_BEGUN: Final = "This browser began no sign-in in the last ten minutes. Begin again."
 _NO_RIGHTS: Final = "The identity provider knows you, but its token opens nothing here. Ask an operator for access."
@@ -29,7 +32,7 @@ async def sign_in_page(request: Request) -> Response:
     """Show the form; a one-time code in the address signs in at once."""
     code, wanted = request.query_params.get("code"), own_address(request.query_params.get("next", "/"))
     if code is None:
-        return _form(request, wanted)
+        return _form(request, wanted, _ENDED if _has_ended(request) else "")
     token = site_of(request).sessions.redeem(code)
     return _form(request, wanted, _USED, 401) if token is None else _signed_in(request, token, wanted)
 
@@ -90,6 +93,18 @@ async def sign_out(request: Request) -> Response:
 
 def _check(request: Request) -> None:
     site_of(request).check_origin(request.method, dict(request.headers.raw))
+
+
+def _has_ended(request: Request) -> bool:
+    """Return whether the browser still sends a session that opens nothing any more."""
+    headers, sessions = dict(request.headers.raw), site_of(request).sessions
+    if not sessions.is_sent(headers):
+        return False
+    try:
+        service_of(request).authenticator.authenticate(sessions.authorization(headers))
+    except (NotAuthenticated, TokensUnchecked):
+        return True
+    return False
 
 
 def _signed_in(request: Request, token: str, wanted: str) -> Response:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from context_engine.adapters.identity.code_flow import CodeFlow
-from context_engine.apps.server.problems import Problem, ProblemForm
+from context_engine.apps.server.problems import Problem, ProblemForm, problem_answer
 from context_engine.apps.web import admin_page, ask_page, document_page, job_pages, sign_in, steps
 from context_engine.apps.web.rendering import STATIC, Page, html_response, rendered_page
 from context_engine.apps.web.review import conflict_pages
@@ -59,11 +59,19 @@ class WebSite(SiteState):
 
     def __init__(self, sessions: Sessions, code_flow: CodeFlow | None = None) -> None:
         super().__init__(sessions, code_flow)
-        self.forms: Mapping[str, ProblemForm] = dict.fromkeys((*PAGES, *_OPEN), _problem_page)
+        pages = dict.fromkeys((*PAGES, *_OPEN), _problem_page)
+        self.forms: Mapping[str, ProblemForm] = {**pages, "": _unknown_address}  # "" comes last: it is above all
 
     def covers(self, path: str) -> bool:
         """Return whether the address is a page for a caller who is signed in."""
         return path == "/" or any(path == page or path.startswith(f"{page}/") for page in PAGES[1:])
+
+
+def _unknown_address(problem: Problem, headers: Mapping[str, str], scope: Scope) -> Response:
+    """Return a problem as a page where a browser asked for an address that does not exist, else as problem+json."""
+    asked_by_browser = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+    form = _problem_page if problem.code == "not_found" and asked_by_browser else problem_answer
+    return form(problem, headers, scope)
 
 
 def _problem_page(problem: Problem, headers: Mapping[str, str], scope: Scope) -> Response:

@@ -188,9 +188,19 @@ class Ledger:
             return read.read_tile(connection, level, index, width)
 
     def entry(self, record_id: str) -> StoredEntry | None:
-        """Return the record with this id, in the log or pending; None if there is none."""
+        """Return the record of an id, in the log or pending, None if there is none.
+
+        Raises:
+            LedgerCorrupt: its entry does not match its leaf hash.
+        """
         with self.database.connect() as connection:
-            return read.read_entry(connection, record_id)
+            stored = read.read_entry(connection, record_id)
+        if stored is not None and not _is_whole(stored.entry, stored.leaf):
+            raise LedgerCorrupt(
+                f"record {record_id!r} was altered: its entry does not match its hash. 'context-engine audit verify' "
+                "shows what else was"
+            )
+        return stored
 
     def entry_at(self, index: int) -> StoredEntry | None:
         """Return the record at an index, None if there is none."""
@@ -380,3 +390,8 @@ def _grow(connection: Connection, size: int, leaves: Sequence[bytes]) -> None:
             f"the ledger's tree does not match its records ({error}): run 'context-engine audit verify'"
         ) from error
     insert_rows(connection, tile, [(*place, hashes) for place, hashes in changed.items()], conflict=_GROWN)
+
+
+def _is_whole(entry: object, leaf: bytes) -> bool:
+    """Return whether an entry was pruned or matches its hash; SQLite gives text back that was written by hand."""
+    return entry is None or (isinstance(entry, bytes) and leaf_hash(entry) == leaf)

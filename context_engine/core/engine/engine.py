@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
@@ -123,6 +123,9 @@ class Engine:
         models = [f"{name}={reranker.name}" for name, reranker in self._rerankers.items()]
         models += [] if refiner is None else [refiner.name]
         self._cache = None if cache is None else SearchCache(cache, self._clock, self._ids, self.tally, models)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Engine has open sources and cannot be copied: call build_engine in each process")
 
     def __enter__(self) -> Self:
         return self

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field, ValidationError
 
 from context_engine.core.models import SourceSpec
-from context_engine.settings.messages import allowed_values, got, unknown_key
+from context_engine.settings.messages import allowed_values, field_problem, got, unknown_key
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from context_engine.settings.messages import allowed_values, got, unknown_key
         ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "true or false or null"),
         ({"type": "array", "items": {"type": "string"}}, "a list of text"),
         ({"type": "object"}, "a mapping"),
+        ({"type": "string", "pattern": "^(a|b:.+)$"}, "text that matches the pattern ^(a|b:.+)$"),
         ({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}, "a day such as 2025-06-30 or null"),
     ],
 )
@@ -58,3 +60,22 @@ def test_a_key_by_another_name_is_told_the_right_one(written: str, meant: str) -
 def test_another_name_for_what_is_not_known_here_is_left_to_spelling() -> None:
     assert unknown_key("ttl", ["title", "id"]) == "unknown key. Did you mean 'title'?"
     assert unknown_key("kind", ["zzz"]) == "unknown key. Valid: zzz."
+
+
+class Formed(BaseModel):
+    """Texts of two forms."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,9}$")] = "a"
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [({"name": "a b"}, "must consist of letters, digits, _ and -"), ({"currency": "usd"}, "must match the pattern")],
+)
+def test_a_text_of_another_form_names_the_form_that_its_field_has(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Formed(**given)
+    (details,) = caught.value.errors()
+    assert field_problem(details, details["loc"], Formed).startswith(problem)

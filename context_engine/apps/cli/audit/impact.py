@@ -167,7 +167,8 @@ def _print(affected: Sequence[AffectedAnswer]) -> None:
         print_table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), map(_row, affected))
     counts = _counts(affected)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
-    note(f"{counted(counts['answers'], 'answer')} used it: {summary}." if affected else "No answer used it.")
+    none = "No answer used it. Ids count exactly as written: 'audit show' of an answer has those of its chunks."
+    note(f"{counted(counts['answers'], 'answer')} used it: {summary}." if affected else none)
 
 
 def _row(answer: AffectedAnswer) -> tuple[object, ...]:

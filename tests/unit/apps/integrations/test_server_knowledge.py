@@ -14,6 +14,7 @@ from context_engine.apps.integrations.knowledge import Server, ServerUnreachable
 from context_engine.errors import (
     AllSourcesFailed,
     ConfigError,
+    ContextEngineError,
     NotAuthenticated,
     NotPermitted,
     Overloaded,
@@ -22,6 +23,11 @@ from context_engine.errors import (
 from context_engine.service.contract.rag import RAGQueryRequest
 
 from .test_passages import ANSWER, answer
+
+
+def errors_of(kind: type[ContextEngineError]) -> set[type[ContextEngineError]]:
+    return {kind}.union(*map(errors_of, kind.__subclasses__()))
+
 
 URL = "https://search.bank.example"
 TOKEN = "fictitious-token-of-a-test-0123456789"
@@ -107,3 +113,14 @@ def test_a_server_that_cannot_be_reached_is_named_and_the_token_is_not(route):
 def test_an_address_that_is_none_is_refused_by_its_name():
     with pytest.raises(ConfigError, match="server_url"):
         Server("search.bank.example")
+
+
+@pytest.mark.parametrize("code", sorted(kind.code for kind in errors_of(ContextEngineError)))
+def test_an_error_of_any_class_can_be_read_and_pickled(route, server, code):
+    detail = {"code": code, "detail": "the reason", "status": 400}
+    route.mock(return_value=httpx.Response(400, json=detail, headers={"Content-Type": "application/problem+json"}))
+    with pytest.raises(ContextEngineError) as caught:
+        server.ask(QUESTION)
+    error = caught.value
+    assert "the reason" in str(error) and error.to_dict()["message"] == str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

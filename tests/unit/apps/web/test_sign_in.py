@@ -69,6 +69,17 @@ def test_a_token_that_opens_nothing_is_refused_on_the_form(client: TestClient) -
     assert answer.status_code == 401 and "opens nothing" in answer.text and "set-cookie" not in answer.headers
 
 
+@pytest.mark.wording
+def test_a_session_that_ended_is_told(client: TestClient) -> None:
+    assert "signed out" not in client.get("/sign-in").text
+    sign_in(client)
+    assert "signed out" not in client.get("/sign-in").text
+    again = client_of(WebSite(Sessions()))  # started again: another key
+    again.cookies = client.cookies
+    answer = again.get("/admin/who")
+    assert answer.status_code == 303 and "You are signed out" in again.get(answer.headers["location"]).text
+
+
 def test_a_code_signs_in_once(site: WebSite, client: TestClient) -> None:
     link = f"/sign-in?code={site.sessions.code_for('clerk')}"
     assert client.get(link).status_code == 200 and client.get("/admin/who").text == "clerk"
@@ -229,3 +240,12 @@ def _oidc() -> Oidc:
             "sign_in": there,
         }
     )
+
+
+@pytest.mark.parametrize(("accept", "kind"), [("text/html,*/*;q=0.8", "text/html"), ("*/*", "application/problem")])
+def test_an_unknown_address_is_a_page_to_a_browser_and_a_problem_to_a_program(
+    client: TestClient, accept: str, kind: str
+) -> None:
+    for path in ("/ask", "/api/v1/none"):
+        answer = client.get(path, headers={"Accept": accept, "Authorization": "Bearer clerk"})
+        assert answer.status_code == 404 and answer.headers["content-type"].startswith(kind), path

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.schema import addendum
+from context_engine.audit.ledger.schema import addendum, log, pending
 from context_engine.audit.ledger.signing import pending_mac
 from context_engine.audit.values import Addendum, Composed, Content, Draft
-from context_engine.errors import AuditError
+from context_engine.errors import AuditError, LedgerCorrupt
 
 Draws = Callable[..., Draft]
 
@@ -40,6 +40,21 @@ def test_a_record_waits_with_its_leaf_and_mac_until_it_is_integrated(
     assert stored.leaf == hashlib.sha256(b"\x00" + stored.entry).digest()
     assert stored.key_id == keyring.key_id
     assert stored.mac == pending_mac(keyring.mac_key(keyring.key_id), stored.leaf)
+
+
+@pytest.mark.parametrize("integrated", [False, True], ids=["waiting", "in the log"])
+def test_an_altered_record_is_not_read_as_if_it_were_whole(ledger: Ledger, draft: Draws, integrated: bool) -> None:
+    ledger.append([draft("s-1", domain="NPA"), draft("s-2")])
+    if integrated:
+        ledger.integrate()
+    stored, table = ledger.entry("s-1"), log if integrated else pending
+    assert stored is not None and stored.entry is not None
+    with ledger.database.begin() as connection:
+        edited = stored.entry.replace(b"NPA", b"ORM")
+        connection.execute(update(table).where(table.c.leaf == stored.leaf).values(entry=edited))
+    with pytest.raises(LedgerCorrupt, match=r"'s-1' was altered.*audit verify"):
+        ledger.entry("s-1")
+    assert ledger.entry("s-2") is not None
 
 
 def test_what_was_appended_is_there_when_the_ledger_is_opened_again(

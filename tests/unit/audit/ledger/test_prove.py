@@ -9,6 +9,7 @@ from sqlalchemy import update
 
 from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint
 from context_engine.audit.formats.keys import Keyring, SigningKey
+from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.prove import (
     parse_consistency,
@@ -75,8 +76,13 @@ def test_there_is_no_proof_of_a_record_that_was_pruned(open_ledger: Open, draft:
 def test_what_was_tampered_with_is_not_proved(open_ledger: Open, draft: DraftOf, keyring: Keyring) -> None:
     ledger = filled(open_ledger, draft, 3, keyring)
     checkpoint = ledger.checkpoint()
+    edited = b'{"v":1,"id":"s1","edited":1}'
     with ledger.database.begin() as connection:
-        connection.execute(update(log).where(log.c.idx == 1).values(entry=b'{"v":1,"id":"s1","edited":1}'))
+        connection.execute(update(log).where(log.c.idx == 1).values(entry=edited))
+    with pytest.raises(LedgerCorrupt, match="was altered"):
+        prove_record(ledger, "s1", checkpoint)
+    with ledger.database.begin() as connection:
+        connection.execute(update(log).where(log.c.idx == 1).values(leaf=leaf_hash(edited)))
     with pytest.raises(LedgerCorrupt, match="is not at index 1"):
         prove_record(ledger, "s1", checkpoint)
     with ledger.database.begin() as connection:

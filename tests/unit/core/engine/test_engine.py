@@ -1,7 +1,9 @@
 """The engine as a caller meets it: requests refused, sources chosen, thresholds, evidence, rerankers, time."""
 
 import asyncio
+import copy
 import logging
+import pickle
 import re
 import threading
 from datetime import UTC, date, datetime, timedelta
@@ -680,6 +682,12 @@ def test_the_context_manager_closes_every_source_once(make_engine, chunk_of, cap
     assert first.closed == 1
     with pytest.raises(ContextEngineError, match="the engine is closed"):
         engine.search(request())
+
+
+@pytest.mark.parametrize("make_copy", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_an_engine_says_that_it_cannot_be_copied(make_copy):
+    with pytest.raises(TypeError, match="call build_engine in each process"):
+        make_copy(Engine(Registry(domains={}), lambda _domain, _spec: None))
 
 
 def test_a_source_that_opens_while_the_engine_closes_is_closed_too(spec_of):
