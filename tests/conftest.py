@@ -17,7 +17,6 @@ from typing import Any
 
 import certifi
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from context_engine import demo
@@ -135,18 +134,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Let a worker tell of a passed test once, not of its setup and its end too: messages take a twentieth of a run."""
-    timed = item.config.getoption("durations", None) is not None or item.config.getoption("xmlpath", None)
-    if timed or "PYTEST_XDIST_WORKER" not in os.environ:
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
 
 
 def pytest_collection_finish() -> None:
