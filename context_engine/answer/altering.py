@@ -19,6 +19,8 @@ _LEAST_TOKENS: Final = 6
 _MOST_MODIFIERS: Final = 2
 _ARTICLES: Final = frozenset(["a", "an", "the", "any", "its", "their", "this", "that", "each", "all"])
 _PREPOSITIONS: Final = frozenset(["in", "on", "at", "of", "for", "with", "from", "by", "under", "within"])
+_MODALS: Final = frozenset(["must", "shall", "should", "may", "can", "will"])
+_RELATIVES: Final = frozenset(["who", "which", "that", "whose", "whom"])
 _MOST_LEFT_OUT: Final = 3
 """More tokens in a row are a part of the statement that the sentence does not speak of."""
 
@@ -43,6 +45,7 @@ def altered(
     lead: Sequence[MeaningToken],
     own: Sequence[MeaningToken],
     words: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
     """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
 
@@ -52,7 +55,7 @@ def altered(
     Args:
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
-        words: all words and marks of the statement, in lower case.
+        words, said: all words and marks of the statement and of the sentence, in lower case.
     """
     sentence = _content(claim)
     whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
@@ -67,6 +70,7 @@ def altered(
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
+    yield from _unrestricted(said, words)
     if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
         yield SentenceFinding("roles", "two names stand in each other's place")
 
@@ -168,6 +172,14 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
     if negated(words, others) or negated(others, words):
         yield SentenceFinding("negation", "the passage says the contrary")
+
+
+def _unrestricted(said: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
+    """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it."""
+    for word in dict.fromkeys(word for word, following in pairwise(said) if following in _MODALS):
+        behind = {following for before, following in pairwise(words) if before == word}
+        if behind and behind <= _RELATIVES:
+            yield SentenceFinding("altered", f'the passage says it of "{word} {min(behind)} ...", not of all')
 
 
 def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:

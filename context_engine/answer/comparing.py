@@ -98,8 +98,10 @@ def _same(value: Value, other: Value, clause: Clause) -> bool:
 
 def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:
     """Yield dates, references, names and acts of the sentence that stand neither in the clause nor around it."""
+    own = content_keys(clause.tokens) | clause.before
     for token in claim:
-        if token.key in keys or token.value:
+        is_around = token.key in keys and not _is_other_name(token, clause, own)
+        if is_around or token.value:
             continue
         if token.kind in (MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE):
             code = "currency" if token.key.isupper() else token.kind.value
@@ -113,6 +115,12 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
+
+
+def _is_other_name(token: MeaningToken, clause: Clause, own: frozenset[str]) -> bool:
+    """Return whether a name stands only around the clause, and in another form: "Regulator", below "Regulation"."""
+    is_written = token.written.removesuffix("s") in clause.written
+    return token.is_name and token.kind is MeaningKind.WORD and not (clause.cells or token.key in own or is_written)
 
 
 def exact(tokens: Iterable[MeaningToken]) -> Counter[tuple[str, Value | None]]:

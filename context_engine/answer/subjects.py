@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, pairwise, takewhile
@@ -14,6 +15,8 @@ from context_engine.answer.values import SentenceFinding
 _LEAST_RESTRICTION: Final = 2
 _STAND_FOR: Final = ("it", "they", "he", "she")
 _PLURAL: Final = ("they", "these", "those")
+_MANY: Final = re.compile(r"[^sui]s$")
+"""The end of a noun in the plural."""
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
@@ -60,12 +63,21 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 
 
 def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for."""
+    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for, or
+    with many of a kind where "it" stands for one of it: "reports", for "the first report".
+    """
     if not clause.referents or not clause.own or clause.own[0].written not in _STAND_FOR:
         return
     own = content_keys(clause.own)
-    named = content_keys([*takewhile(lambda token: token.key not in own, claim)])
-    if named and not named & (clause.referents | clause.context):
+    opening = [token for token in takewhile(lambda token: token.key not in own, claim) if token.kind in CONTENT]
+    named = content_keys(opening)
+    is_widened = (
+        clause.own[0].written not in _PLURAL
+        and named
+        and named < clause.referents
+        and _MANY.search(opening[-1].written)
+    )
+    if named and (is_widened or not named & (clause.referents | clause.context)):
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 

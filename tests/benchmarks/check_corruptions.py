@@ -19,7 +19,7 @@ import calendar
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from context_engine.core.text import stems, tokens, without_markup
 
@@ -216,7 +216,10 @@ _RELATIVE = re.compile(
     rf"((?:The|A|An|Each|Any|All|Every) (?:[\w'-]+ ){{1,4}}?)"
     rf"(?:that|which|who|whose|in which|to whom|for which) (?:[\w'-]+ ){{2,14}}?(?={_MODAL_VERB} )"
 )
-_MODIFIED = re.compile(rf"(?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,3}}([\w'-]+[a-rt-z])(?= {_MODAL_VERB} )")
+_MODIFIED = re.compile(
+    rf"(?:The|A|An|Each|Any|Every) (?:(?!or |and )[\w'-]+ ){{1,3}}(?!staff )([\w'-]+[a-rt-z])(?= {_MODAL_VERB} )"
+)
+"""A noun with what restricts it: no choice of two ("a fund or trustee"), and no "staff", which is many already."""
 _OBJECT = re.compile(
     rf"((?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,4}}?{_MODAL_VERB} .*?(?:to|of|with|by) )(the [\w'-]+)"
 )
@@ -288,12 +291,24 @@ def says_the_same_of_it(sentence: str, original: str, joined: str, passages: Ite
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
     subject, other = (_LEAD_IN.sub("", text.partition(f" {modal_verb} ")[0]) for text in (sentence, joined))
     last = subject.rpartition(", ")[2]
-    if other.lower() in _PRONOUNS and still_supported(f"{original} {joined}", passages):
+    passages = list(passages)
+    if other.lower() in _PRONOUNS and (
+        still_supported(f"{original} {joined}", passages)
+        or any(before[: len(_words(last))] == stems(_words(last)) for before in _before(joined, passages))
+    ):
         return True
     rule = stems(_words(sentence.removeprefix(subject.removesuffix(last))))
     return stems(_words(last)) == stems(_words(other)) or any(
         stems(_words(line))[: len(rule)] == rule for passage in passages for line in passage.splitlines()
     )
+
+
+def _before(sentence: str, passages: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the stems of the sentence that stands before a sentence in a passage."""
+    for passage in passages:
+        earlier, found, _ = " ".join(passage.split()).partition(" ".join(sentence.split()))
+        if found:
+            yield stems(_words(earlier.rstrip(". ").rpartition(". ")[2]))
 
 
 def _words(text: str) -> list[str]:

@@ -104,3 +104,11 @@ def test_the_first_of_two_predicates_may_be_left_out_whole() -> None:
     assert whole.verdict is Verdict.SUPPORTED
     cut = check(text.replace(" for 18 months", ""), ["[1]"], evidence)  # its value alone is left out
     assert cut.findings == (SentenceFinding("altered", 'the sentence leaves out "18"'),)
+
+
+def test_a_relative_clause_does_not_become_the_predicate() -> None:
+    text = "A clerk who is or may be the subject of an inquiry of the desk may enter into talks with us."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    lost = check(text.replace("who is or ", ""), ["[1]"], evidence)
+    assert [finding.code for finding in lost.findings] == ["altered"]
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED

@@ -2,7 +2,8 @@
 
 import pytest
 
-from context_engine.answer.values import Verdict
+from context_engine.answer.check import check
+from context_engine.answer.values import Evidence, Verdict
 from tests.unit.answer.test_check_parts import checked, codes
 
 SOURCES = (
@@ -89,3 +90,44 @@ def test_a_row_with_the_same_word_in_several_columns() -> None:
 def test_a_name_of_a_row_may_have_an_agent() -> None:
     text = "| Threat | Meaning | Cure |\n|---|---|---|\n| Denial by the Client | order denied later | signed order |\n"
     assert checked("For denial by the Client, the meaning is order denied later.", text).verdict is Verdict.SUPPORTED
+
+
+def test_it_stands_for_one_of_a_kind():
+    text = "The first report shall say what was lost and where. It must not wait for a cause."
+    assert checked("The first report must not wait for a cause.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Reports must not wait for a cause.", text)) == {"subject"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Desk policies may authenticate the client of the bank.",  # a noun of the passage
+        "Desk policies may come from the user and steps of authentication for the client of the bank.",
+    ],
+)
+def test_a_noun_of_the_passage_is_no_act(sentence):
+    text = "Desk policies may be used to set the steps of authentication for the client of the bank."
+    assert checked(sentence, text).verdict is not Verdict.SUPPORTED
+
+
+def test_an_act_may_be_said_as_a_noun_with_a_verb_that_says_nothing():
+    text = "The desk must assess the limits of each client of the bank."
+    assert checked("The desk must make an assessment of the limits of each client of the bank.", text).labels == (
+        "[1]",
+    )
+
+
+def test_a_sentence_has_a_subject_and_its_conditions_have_words():
+    text = "Tests look at gains. They should also consider the effect of a loss on cash at the desk."
+    assert codes(checked("However, should also consider the effect of a loss on cash at the desk.", text)) == {
+        "incomplete"
+    }
+    shares = "Limits for shares, subject to review of the desk, are:\n- for shares, the number is as set by the desk."
+    assert "incomplete" in codes(checked("Subject to (a), the number is as set by the desk.", shares))
+
+
+def test_a_name_around_the_clause_is_written_as_there():
+    evidence = Evidence(
+        "[1]", "sops", "1", "Rule 3, Preventing Loss and Fraud.", ("Guide to Regulation",), 1, None, None, None
+    )
+    assert codes(check("Rule 3, Preventing Regulator.", ["[1]"], {"[1]": evidence})) >= {"name"}
