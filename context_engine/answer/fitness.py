@@ -33,6 +33,7 @@ _OTHER_ACT: Final = 0.25
 _SECOND_KIND: Final = 0.7
 _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
+_LONG_HEAD: Final = 0.8
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
 _CLAUSE: Final = re.compile(
@@ -86,7 +87,10 @@ _TOWARDS: Final = {
 _ROLE_WORDS: Final = 8
 _CONDITION: Final = re.compile(r"\W*(?:if|when|whenever|where|once|unless)\b[^,;]*,", re.IGNORECASE)
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
-_OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
+_OPENING: Final = re.compile(r"\W*(?:\d{1,3}\]:\W*)?(?:(?:an?|the)\b)?\s*", re.IGNORECASE)
+_RUN_IN: Final = re.compile(r"[A-Z][\w’'/-]*(?: (?:of|for|and|to|the|in|by|or|on|[A-Z][\w’'/-]*)){0,7}\.")
+"""A title in the line of its text: "Termination for Cause."."""
+_NEW_BLOCK: Final = re.compile(r"\n\s*(?:\n|[-*•(|#]|\d{1,3}[.)])")
 
 
 def fitness(question: AskedQuestion, statement: Statement) -> float:
@@ -252,10 +256,13 @@ def _defines(question: AskedQuestion, text: str) -> float:
         return 1.0
     opening = _BRACKETED.sub("", _OPENING.sub("", text, count=1))
     meaning = places_of(Expression.MEANS, opening)
-    head = terms(opening[: meaning[0][0]]) if meaning else []
+    if not meaning or not terms(opening[meaning[0][1] :]):
+        return _IN_PASSING
+    head = terms(opening[: meaning[0][0]])
     asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
-    named = sum(closest(term, frozenset(head)) > 0.0 for term in asked) / len(asked)
-    return 1.0 if named >= 1.0 and len(head) <= len(asked) + _LONGER_HEAD else _IN_PASSING
+    if not all(closest(term, frozenset(head)) > 0.0 for term in asked) or len(head) > len(asked) + _LONGER_HEAD:
+        return _IN_PASSING
+    return 1.0 if head == list(question.weights) else _LONG_HEAD
 
 
 ABOVE: Final = 0.95
@@ -324,6 +331,7 @@ def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
     banded = (size for cell in statement.cells for size in inside(question.quantities, statement.text((cell.span,))))
     sizes = frozenset[str]().union(*(_terms_of(size.written) for size in banded))
     columns = [cell.column for cell in statement.cells if cell.column[0] < cell.column[1]]
+    titles = [span for span in statement.around if _is_run_in(statement, span)]
     headings = statement.headings
     own = _terms(statement, statement.spans)
     asks_for_others = question.is_denied or _EXCEPTED.search(question.text)
@@ -332,11 +340,18 @@ def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
     return (
         (ITEMS if statement.kind is StatementKind.LIST else 1.0, own | sizes),
         (ABOVE, _terms(statement, (*statement.above, *columns))),
-        (SECTION, frozenset().union(*map(_terms_of, headings[1:]))),
+        (SECTION, frozenset().union(*map(_terms_of, headings[1:]), _terms(statement, titles))),
         (TITLE, frozenset().union(*map(_terms_of, headings[:1]))),
         (AFTER, _terms(statement, statement.after)),
         (AROUND, _terms(statement, statement.around)),
     )
+
+
+def _is_run_in(statement: Statement, span: Span) -> bool:
+    """Return whether a sentence before a statement in its block is the title of the block."""
+    text = statement.evidence.text
+    is_before = span[1] <= statement.start and not _NEW_BLOCK.search(text, span[1], statement.start)
+    return is_before and _RUN_IN.fullmatch(statement.text((span,))) is not None
 
 
 def _terms(statement: Statement, spans: Sequence[Span]) -> frozenset[str]:

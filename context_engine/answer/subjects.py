@@ -28,15 +28,17 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
+    before = claim[: claim.index(subject[0])] if subject else ()
+    items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
+    if clause.cells and any(content_keys(item) <= content_keys(claim[len(before) :]) for item in items):
+        yield SentenceFinding("subject", "the sentence says a subject twice, the row does not")
     if clause.cells or not predicate:
         return
     if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
         yield SentenceFinding("coverage", "the passage does not say this of its subject")
-    before = claim[: claim.index(subject[0])] if subject else ()
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
-    items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
     alone = [divided(segment) for segment in segments(clause.own)]
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
     if not any(predicate_too for _, predicate_too in rules):

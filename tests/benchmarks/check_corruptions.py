@@ -6,7 +6,7 @@ last two kinds need other sentences too.
 A corrupted sentence is excluded where the passages it cites still support it, by rules that look at the words alone:
 
 1. Its words stand side by side in a cited passage. What a reader does not see or hear is left out: markup, addresses
-   of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
+   of links, capitals, articles and demonstratives, the spelling of a number, "shall" or "is required to" for "must".
 2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
 3. It joins a subject and a predicate, and the subject is that of the predicate, what stands before a comma apart: what
    holds of a bank holds of it "after the end of the agreement", and "finally". A title above the predicate's line is
@@ -70,6 +70,7 @@ _JOINTS = ("must", "shall", "may", "should")
 _PRONOUNS = ("it", "they", "this", "these", "he", "she")
 _UNHEARD = ("a", "an", "the", "this", "that", "these", "those")
 _DIGITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 90)
+_REQUIRED = re.compile(r"\b(?:is|are) required to\b")
 _ALIKE = {"shall": "must", **{word: str(number) for word, number in zip(_NUMBER_WORDS, _DIGITS, strict=True)}}
 _NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]+(?: (?:of |and )?[A-Z][a-z]+)*)\b")
 _VALUE = re.compile(
@@ -312,7 +313,7 @@ def _before(sentence: str, passages: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _words(text: str) -> list[str]:
-    words = tokens(without_markup(text))
+    words = tokens(_REQUIRED.sub("must", without_markup(text)))
     return [_ALIKE.get(word, word) for word in words if word not in _UNHEARD]
 
 

@@ -123,3 +123,19 @@ def test_a_rule_with_its_own_unless_and_a_lead_in_do_not_limit_the_sentence_befo
     )
     assert first(passage, "Who is the keeper of keys?", text) == "The bank is the keeper of keys."
     assert first(passage, "Are seals red?", text) == "Seals are red."
+
+
+def test_a_definition_begins_with_what_is_asked_about(passage):
+    text = (
+        "Binding of aged keys is preferred after a loss. The desk follows this key binding: [...].\n\n"
+        "Aged key binding refers to the tie between a key and a desk."
+    )
+    asked = "What is aged key binding?"
+    assert first(passage, asked, text) == "Aged key binding refers to the tie between a key and a desk."
+    note = 'The desk has these aged keys[^1]: [...].\n\n[^1]: _"Aged keys" means keys that are older than a year._'
+    assert "older than a year" in first(passage, "What are aged keys?", note)
+
+
+def test_a_title_in_the_line_of_a_rule_says_what_the_rule_is_about(passage):
+    text = "(a) Return for Cause. The courier hands a key back within 3 days.\n\n(b) Loss. A key is replaced in 9 days."
+    assert "3 days" in first(passage, "How soon is a key handed back in a return for cause?", text)

@@ -131,3 +131,10 @@ def test_a_name_around_the_clause_is_written_as_there():
         "[1]", "sops", "1", "Rule 3, Preventing Loss and Fraud.", ("Guide to Regulation",), 1, None, None, None
     )
     assert codes(check("Rule 3, Preventing Regulator.", ["[1]"], {"[1]": evidence})) >= {"name"}
+
+
+def test_a_subject_put_before_a_row_is_none_of_the_row():
+    text = "| Event | Told to the Authority |\n|---|---|\n| Severe | 24 hours |\n"
+    told = "A Severe event must be told to the Authority within 24 hours."
+    assert checked(told, text).verdict is Verdict.SUPPORTED
+    assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
