@@ -12,6 +12,7 @@ from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, co
 from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
+from context_engine.core.text import stems
 
 LEAST_REPEATED: Final = 0.8
 """Least share of a sentence's tokens that stand in the statement in one order."""
@@ -175,7 +176,14 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
 
 
 def _unrestricted(said: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
-    """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it."""
+    """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it.
+
+    And for a subject of one word ("persons may") that the statement refers back to: "any such person may".
+    """
+    if said[1:2] and said[1] in _MODALS:
+        kind = stems([said[0]])
+        if any(first == "such" and stems([second]) == kind for first, second in pairwise(words)):
+            yield SentenceFinding("altered", f'the passage says it of "such {said[0]}", not of all')
     for word in dict.fromkeys(word for word, following in pairwise(said) if following in _MODALS):
         behind = {following for before, following in pairwise(words) if before == word}
         if behind and behind <= _RELATIVES:

@@ -210,7 +210,8 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
     if question.counted:
         return max(_counts(question.counted, text, place) for place in places)
     if kind in (Expression.ROLE, Expression.PARTY):
-        return max(_acts(question, text, place) for place in places)
+        fits = max(_acts(question, text, place) for place in places)
+        return fits if kind is Expression.ROLE or fits > _OTHER_ACT else 0.0  # a party only where it acts
     beside = (" ".join(_around(text, place, _NEAR)) for place in places)
     return _HALF + _HALF * max(closest_of(question.weights, around) for around in beside)
 

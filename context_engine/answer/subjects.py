@@ -44,6 +44,9 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     if not any(predicate_too for _, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
+    if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:
+        yield SentenceFinding("coverage", "the passage says of its subject none of this")
     acted_on = _other_party(also_done)
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause

@@ -112,3 +112,11 @@ def test_a_relative_clause_does_not_become_the_predicate() -> None:
     lost = check(text.replace("who is or ", ""), ["[1]"], evidence)
     assert [finding.code for finding in lost.findings] == ["altered"]
     assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_such_a_clerk_is_not_every_clerk() -> None:
+    text = "Any such clerk may ask the desk for a copy of each part of a report of the year."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    many = check(text.replace("Any such clerk", "Clerks"), ["[1]"], evidence)
+    assert [finding.code for finding in many.findings] == ["altered"]
+    assert check(text.replace("Any such clerk", "Such clerks"), ["[1]"], evidence).verdict is Verdict.SUPPORTED

@@ -138,3 +138,18 @@ def test_a_subject_put_before_a_row_is_none_of_the_row():
     told = "A Severe event must be told to the Authority within 24 hours."
     assert checked(told, text).verdict is Verdict.SUPPORTED
     assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
+
+
+def test_a_name_of_the_heading_does_not_stand_in_the_place_of_another_word():
+    text = "Sponsor means the head of the unit that submits the proposal."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Approval of New Loans",), 1, None, None, None)}
+    assert "name" in codes(check(text.replace("proposal", "New Loans"), ["[1]"], evidence))
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_words_of_the_subject_are_no_predicate():
+    text = "Certain listed firms, desks or offices may be named in this report to explain a procedure."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert (
+        checked("Certain listed firms, desks or offices may be the same firms.", text).verdict is not Verdict.SUPPORTED
+    )
