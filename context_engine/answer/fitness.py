@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from context_engine.answer.closeness import closest, closest_of
 from context_engine.answer.quantities import inside, outside
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
+from context_engine.answer.wants import DUTY, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
 from context_engine.core.query import acronyms
 from context_engine.core.text import terms, tokens
@@ -70,14 +70,13 @@ _DENIES: Final = re.compile(
 )
 _MEASURED: Final = frozenset({"number", "amount", "duration"})
 _LEAST: Final = re.compile(
-    r"\b(?:at least|minimum|no (?:less|fewer|shorter|lower) than|or (?:more|longer|above))\b", re.I
+    r"\b(?:at least|minimum|no (?:less|fewer|shorter|lower) than|or (?:more|longer|above))\b", re.IGNORECASE
 )
 _MOST: Final = re.compile(
     r"\b(?:at most|maximum|no (?:more|longer|later|higher|greater) than|up to|not exceed|within|or (?:less|fewer))\b",
-    re.I,
+    re.IGNORECASE,
 )
 _WISH: Final = re.compile(r"\b(?:should|may|can|could|might|recommended|encouraged)\b", re.IGNORECASE)
-_DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
 _TOWARDS: Final = {
     word: re.compile(
         rf"\b{word}(?: (?:the|an?|its|their|any|both|each|all|your|our))?(?: [\w'’-]+){{0,2}} ?$", re.IGNORECASE
@@ -111,9 +110,7 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
 def _bound_fits(question: AskedQuestion, text: str) -> float:
     """Return how well a statement with a measure has the bound and the force that a question asks for."""
     is_wish = (
-        (question.is_duty or question.bound == "least")
-        and _WISH.search(text) is not None
-        and _DUTY.search(text) is None
+        (question.is_duty or question.bound == "least") and _WISH.search(text) is not None and DUTY.search(text) is None
     )
     least, most = _LEAST.search(text), _MOST.search(text)
     own, other = (least, most) if question.bound == "least" else (most, least)
