@@ -72,6 +72,8 @@ def altered(
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
     yield from _unrestricted(said, words)
+    if _exchanges_modals(sentence, statement):
+        yield SentenceFinding("modal", "two modals stand in each other's place")
     if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
         yield SentenceFinding("roles", "two names stand in each other's place")
 
@@ -173,6 +175,13 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
     if negated(words, others) or negated(others, words):
         yield SentenceFinding("negation", "the passage says the contrary")
+
+
+def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> bool:
+    """Return whether a sentence has the words of a statement in their order, and its modals in another one."""
+    texts = [[(token.key, token.kind is MeaningKind.MODAL) for token in tokens] for tokens in (sentence, statement)]
+    words, others = ([key for key, is_modal in text if not is_modal] for text in texts)
+    return words == others and texts[0] != texts[1]
 
 
 def _unrestricted(said: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import dropwhile, pairwise, takewhile
+from itertools import combinations, dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
@@ -52,6 +52,7 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _unlinked(claim, clause.tokens)
+    yield from _exchanged(claim, clause.tokens)
     yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
@@ -232,6 +233,18 @@ def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
             links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
             if links == {following.key}:
                 yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
+
+
+def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if two names have each other's preposition: "from Rome to Oslo", of "from Oslo to Rome"."""
+    said, stated = (
+        {token.key: introduced(tokens, place) for place, token in [*enumerate(tokens)][::-1] if token.is_name}
+        for tokens in (claim, own)
+    )
+    shared = [key for key in said.keys() & stated.keys() if {said[key], stated[key]}.isdisjoint(("", "^"))]
+    for first, second in combinations(sorted(shared), 2):
+        if said[first] == stated[second] != said[second] == stated[first]:
+            yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
 
 
 def _without_subject(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:

@@ -41,7 +41,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     has_subject = bool(content_keys(subject) or (subject and not claimed))
     alone = [divided(segment) for segment in segments(clause.own)]
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
-    if not any(predicate_too for _, predicate_too in rules):
+    if not any(whole or predicate_too for whole, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
     done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
@@ -163,7 +163,7 @@ def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken
 def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
-    return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
+    return frozenset() if content_keys(subject) else keys & {"it", "they", "there", "one", *PERSONS}
 
 
 def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:

@@ -120,3 +120,13 @@ def test_such_a_clerk_is_not_every_clerk() -> None:
     many = check(text.replace("Any such clerk", "Clerks"), ["[1]"], evidence)
     assert [finding.code for finding in many.findings] == ["altered"]
     assert check(text.replace("Any such clerk", "Such clerks"), ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_two_modals_do_not_change_places() -> None:
+    text = (
+        "A clerk may choose not to use the mark in papers of a fund, but they may do so, should they wish, in a letter."
+    )
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    swapped = check(text.replace("may do so, should", "should do so, may"), ["[1]"], evidence)
+    assert [finding.code for finding in swapped.findings] == ["modal"]
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED

@@ -153,3 +153,21 @@ def test_words_of_the_subject_are_no_predicate():
     assert (
         checked("Certain listed firms, desks or offices may be the same firms.", text).verdict is not Verdict.SUPPORTED
     )
+
+
+def test_a_subject_put_before_two_acts_is_no_subject():
+    text = "A licensed firm must have and keep, at all times, capital of the types that the notice names."
+    assert codes(checked(f"The types, and a{text[1:]}", text)) == {"subject"}
+    assert checked(text.replace("must", "shall"), text).verdict is Verdict.SUPPORTED
+
+
+def test_two_names_do_not_change_prepositions():
+    text = "The desk makes a trade in or from the Harbour Market; in relation to a Home Fund or Guest Fund."
+    swapped = "The desk makes a trade in or from the Home Fund; in relation to a Harbour Market or Guest Fund."
+    assert codes(checked(swapped, text)) == {"roles"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+
+
+def test_one_is_not_it():
+    text = "Therefore, it must be clear to clients how a card is used."
+    assert checked("Generally, one must be clear to clients how a card is used.", text).verdict is not Verdict.SUPPORTED
