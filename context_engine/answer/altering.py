@@ -12,6 +12,7 @@ from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, co
 from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
+from context_engine.core.text import stems
 
 LEAST_REPEATED: Final = 0.8
 """Least share of a sentence's tokens that stand in the statement in one order."""
@@ -19,6 +20,8 @@ _LEAST_TOKENS: Final = 6
 _MOST_MODIFIERS: Final = 2
 _ARTICLES: Final = frozenset(["a", "an", "the", "any", "its", "their", "this", "that", "each", "all"])
 _PREPOSITIONS: Final = frozenset(["in", "on", "at", "of", "for", "with", "from", "by", "under", "within"])
+_MODALS: Final = frozenset(["must", "shall", "should", "may", "can", "will"])
+_RELATIVES: Final = frozenset(["who", "which", "that", "whose", "whom"])
 _MOST_LEFT_OUT: Final = 3
 """More tokens in a row are a part of the statement that the sentence does not speak of."""
 
@@ -43,6 +46,7 @@ def altered(
     lead: Sequence[MeaningToken],
     own: Sequence[MeaningToken],
     words: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
     """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
 
@@ -52,7 +56,7 @@ def altered(
     Args:
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
-        words: all words and marks of the statement, in lower case.
+        words, said: all words and marks of the statement and of the sentence, in lower case.
     """
     sentence = _content(claim)
     whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
@@ -67,6 +71,9 @@ def altered(
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
+    yield from _unrestricted(said, words)
+    if _exchanges_modals(sentence, statement):
+        yield SentenceFinding("modal", "two modals stand in each other's place")
     if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
         yield SentenceFinding("roles", "two names stand in each other's place")
 
@@ -168,6 +175,28 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
     if negated(words, others) or negated(others, words):
         yield SentenceFinding("negation", "the passage says the contrary")
+
+
+def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> bool:
+    """Return whether a sentence has the words of a statement in their order, and its modals in another one."""
+    texts = [[(token.key, token.kind is MeaningKind.MODAL) for token in tokens] for tokens in (sentence, statement)]
+    words, others = ([key for key, is_modal in text if not is_modal] for text in texts)
+    return words == others and texts[0] != texts[1]
+
+
+def _unrestricted(said: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
+    """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it.
+
+    And for a subject of one word ("persons may") that the statement refers back to: "any such person may".
+    """
+    if said[1:2] and said[1] in _MODALS:
+        kind = stems([said[0]])
+        if any(first == "such" and stems([second]) == kind for first, second in pairwise(words)):
+            yield SentenceFinding("altered", f'the passage says it of "such {said[0]}", not of all')
+    for word in dict.fromkeys(word for word, following in pairwise(said) if following in _MODALS):
+        behind = {following for before, following in pairwise(words) if before == word}
+        if behind and behind <= _RELATIVES:
+            yield SentenceFinding("altered", f'the passage says it of "{word} {min(behind)} ...", not of all')
 
 
 def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:

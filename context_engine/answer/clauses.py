@@ -33,6 +33,7 @@ class Clause(NamedTuple):
         cells: of a row of a table or record, its name first; empty for prose.
         referents: keys of what a pronoun at its beginning may stand for, the subject of the sentence before.
         other_rows: keys that only other rows of the table have.
+        written: the words around it as they are written, in the singular.
     """
 
     tokens: tuple[MeaningToken, ...]
@@ -44,6 +45,7 @@ class Clause(NamedTuple):
     cells: tuple[ClauseCell, ...] = ()
     referents: frozenset[str] = frozenset()
     other_rows: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
     @property
     def own(self) -> tuple[MeaningToken, ...]:
@@ -68,7 +70,7 @@ class StatedClause(NamedTuple):
 
     Attributes:
         keys: of its content and what stands around it.
-        context, before, referents, other_rows: see `Clause`.
+        context, before, referents, other_rows, written: see `Clause`.
         lead: the tokens of its lead-in.
         parts: its segments; the parts stand between semicolons.
         cells: of a row; the first names it.
@@ -83,6 +85,7 @@ class StatedClause(NamedTuple):
     cells: tuple[ClauseCell, ...]
     referents: frozenset[str] = frozenset()
     other_rows: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
     @property
     def tokens(self) -> tuple[MeaningToken, ...]:
@@ -127,7 +130,8 @@ class StatedClause(NamedTuple):
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
         tokens = (*self.lead, *(token for segment in chosen for token in segment.tokens))
         bound = tuple(segment.tokens for segment in chosen if segment.binds)
-        return Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys, referents=self.referents)
+        out = Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys, referents=self.referents)
+        return out._replace(written=self.written)
 
 
 @lru_cache(maxsize=512)
@@ -156,9 +160,9 @@ def _read(statement: Statement) -> StatedClause:
     before = content_keys(above)
     keys = content_keys(tokens) | context | before
     last = next((read(text) for text in shown[-1:] if text.endswith((".", "!", "?"))), ())
-    return StatedClause(
-        statement, keys, context, before, lead, _parts(tokens), cells, content_keys([*_first_phrase(last)])
-    )
+    referents = content_keys([*_first_phrase(last)])
+    written = frozenset(token.written.removesuffix("s") for token in around)
+    return StatedClause(statement, keys, context, before, lead, _parts(tokens), cells, referents, written=written)
 
 
 def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:

@@ -98,8 +98,10 @@ def _same(value: Value, other: Value, clause: Clause) -> bool:
 
 def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:
     """Yield dates, references, names and acts of the sentence that stand neither in the clause nor around it."""
-    for token in claim:
-        if token.key in keys or token.value:
+    own = content_keys(clause.tokens) | clause.before
+    for place, token in enumerate(claim):
+        is_around = token.key in keys and not _is_other_name(claim, place, clause, own)
+        if is_around or token.value:
             continue
         if token.kind in (MeaningKind.DATE, MeaningKind.REFERENCE, MeaningKind.SIDE):
             code = "currency" if token.key.isupper() else token.kind.value
@@ -113,6 +115,23 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
+
+
+def _is_other_name(claim: Sequence[MeaningToken], place: int, clause: Clause, own: frozenset[str]) -> bool:
+    """Return whether a name stands only around the clause, and there in another form ("Regulator", of "Regulation"), or
+    in the sentence where the clause has another word: "sends the New Product", of "sends the proposal".
+    """
+    token = claim[place]
+    if not token.is_name or token.kind is not MeaningKind.WORD or clause.cells or token.key in own:
+        return False
+    said = content_keys(claim)
+    before = next((each.key for each in reversed(claim[:place]) if each.key in own and each.kind in CONTENT), "")
+    words = [each.key for each in clause.tokens if each.kind in CONTENT]
+    behind = {following for word, following in pairwise(words) if word == before}
+    is_replaced = (
+        bool(behind) and behind.isdisjoint(said) and not any(each.kind is MeaningKind.BREAK for each in claim[:place])
+    )
+    return is_replaced or token.written.removesuffix("s") not in clause.written
 
 
 def exact(tokens: Iterable[MeaningToken]) -> Counter[tuple[str, Value | None]]:

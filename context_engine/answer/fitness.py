@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 from math import log
 from typing import Final, NamedTuple
 
+from context_engine.answer.closeness import closest, closest_of
 from context_engine.answer.quantities import inside, outside
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
+from context_engine.answer.wants import DUTY, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
 from context_engine.core.query import acronyms
-from context_engine.core.text import stems, terms, tokens
+from context_engine.core.text import terms, tokens
 
 _NEAR: Final = 70
 _BESIDE: Final = 40
@@ -33,6 +33,7 @@ _OTHER_ACT: Final = 0.25
 _SECOND_KIND: Final = 0.7
 _IN_PASSING: Final = 0.4
 _LONGER_HEAD: Final = 4
+_LONG_HEAD: Final = 0.8
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
 _CLAUSE: Final = re.compile(
@@ -62,12 +63,62 @@ _EXCEPTED: Final = re.compile(
     re.IGNORECASE,
 )
 """An exception, to which a value does not apply: "codes sent other than by mail are valid for 10 minutes"."""
+_DENIES: Final = re.compile(
+    r"\b(?:not|no|never|cannot|nor|neither|none|without|except|other than|unless|only|exempt\w*|exclud\w+|prohibit\w*"
+    r"|forbidden|optional)\b|n't\b",
+    re.IGNORECASE,
+)
+_MEASURED: Final = frozenset({"number", "amount", "duration"})
+_LEAST: Final = re.compile(
+    r"\b(?:at least|minimum|no (?:less|fewer|shorter|lower) than|or (?:more|longer|above))\b", re.IGNORECASE
+)
+_MOST: Final = re.compile(
+    r"\b(?:at most|maximum|no (?:more|longer|later|higher|greater) than|up to|not exceed|within|or (?:less|fewer))\b",
+    re.IGNORECASE,
+)
+_WISH: Final = re.compile(r"\b(?:should|may|can|could|might|recommended|encouraged)\b", re.IGNORECASE)
+_TOWARDS: Final = {
+    word: re.compile(
+        rf"\b{word}(?: (?:the|an?|its|their|any|both|each|all|your|our))?(?: [\w'’-]+){{0,2}} ?$", re.IGNORECASE
+    )
+    for word in ("to", "by", "from", "with", "for")
+}
+_ROLE_WORDS: Final = 8
 _CONDITION: Final = re.compile(r"\W*(?:if|when|whenever|where|once|unless)\b[^,;]*,", re.IGNORECASE)
 _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
-_OPENING: Final = re.compile(r"\W*(?:an?|the)?\s*", re.IGNORECASE)
+_OPENING: Final = re.compile(r"\W*(?:\d{1,3}\]:\W*)?(?:(?:an?|the)\b)?\s*", re.IGNORECASE)
+_RUN_IN: Final = re.compile(r"[A-Z][\w’'/-]*(?: (?:of|for|and|to|the|in|by|or|on|[A-Z][\w’'/-]*)){0,7}\.")
+"""A title in the line of its text: "Termination for Cause."."""
+_NEW_BLOCK: Final = re.compile(r"\n\s*(?:\n|[-*•(|#]|\d{1,3}[.)])")
 
 
 def fitness(question: AskedQuestion, statement: Statement) -> float:
+    """Return how well a statement's form fits a question, [0, 1]; 0 if it can be no answer.
+
+    A statement that says no word which the question does not say answers no question but one for yes or no. One with
+    the other bound than is asked for, with a wish where a duty is asked for, or without a "not" fits less.
+    """
+    text = statement.text()
+    if question.want.name != "rule" and {*tokens(text)} <= {*tokens(question.text)}:
+        return 0.0
+    fits = _form_fits(question, statement)
+    if question.is_denied and not _DENIES.search(statement.text((*statement.above, *statement.spans))):
+        fits *= _IN_PASSING
+    return fits * _bound_fits(question, text) if question.want.name in _MEASURED else fits
+
+
+def _bound_fits(question: AskedQuestion, text: str) -> float:
+    """Return how well a statement with a measure has the bound and the force that a question asks for."""
+    is_wish = (
+        (question.is_duty or question.bound == "least") and _WISH.search(text) is not None and DUTY.search(text) is None
+    )
+    least, most = _LEAST.search(text), _MOST.search(text)
+    own, other = (least, most) if question.bound == "least" else (most, least)
+    is_other = bool(question.bound) and own is None and other is not None
+    return (_IN_PASSING if is_wish else 1.0) * (_IN_PASSING if is_other else 1.0)
+
+
+def _form_fits(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a statement's form fits a question, [0, 1]; 0 if it can be no answer.
 
     1: an expression of the kind that is asked for stands beside the words it belongs to. 0.5: it stands elsewhere in
@@ -85,6 +136,8 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
         return _of_list(question, statement)
     if statement.kind is StatementKind.LIST and want.name == "role":
         return _of_members(question, statement)
+    if question.short:
+        return _spells_out(question.short, statement)
     if want.name == "definition":
         return max(_defines(question, text), _defines(question, statement.text((*statement.above, *statement.spans))))
     if want.name == "role" and (columns := _in_columns(question.act, statement)):
@@ -126,7 +179,8 @@ def _of_list(question: AskedQuestion, statement: Statement) -> float:
 def _of_members(question: AskedQuestion, statement: Statement) -> float:
     """Return how well a list of roles fits: its lead-in says what they do."""
     says = closest_of((question.act,), statement.text(statement.above)) > 0.0
-    return float(says and has(Expression.ROLE, statement.text()))
+    roles = [has(Expression.ROLE, " ".join(statement.text((span,)).split()[:_ROLE_WORDS])) for span in statement.spans]
+    return float(says and sum(roles) * 2 >= len(roles))
 
 
 def _in_columns(act: str, statement: Statement) -> float:
@@ -153,7 +207,8 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
     if question.counted:
         return max(_counts(question.counted, text, place) for place in places)
     if kind in (Expression.ROLE, Expression.PARTY):
-        return max(_acts(question.act, text, place) for place in places)
+        fits = max(_acts(question, text, place) for place in places)
+        return fits if kind is Expression.ROLE or fits > _OTHER_ACT else 0.0  # a party only where it acts
     beside = (" ".join(_around(text, place, _NEAR)) for place in places)
     return _HALF + _HALF * max(closest_of(question.weights, around) for around in beside)
 
@@ -172,9 +227,12 @@ def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
     return before.partition(" ")[2] if start else before, after.rpartition(" ")[0] if end < len(text) else after
 
 
-def _acts(act: str, text: str, place: Span) -> float:
+def _acts(question: AskedQuestion, text: str, place: Span) -> float:
     """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R"."""
     before, after = _around(text, place, _NEAR)
+    if question.before and _TOWARDS[question.before].search(before):
+        return 1.0
+    act = question.act
     before, after = _CLAUSE.split(before)[-1], _CLAUSE.split(after)[0]
     if closest_of((act,), after):
         return 1.0
@@ -183,16 +241,26 @@ def _acts(act: str, text: str, place: Span) -> float:
     return _OTHER_ACT if _ACTS.match(after) else 0.0
 
 
+def _spells_out(short: str, statement: Statement) -> float:
+    """Return whether a statement has the long form of an abbreviation, or stands below a heading that has it."""
+    if short in acronyms(statement.text()) or any(statement.text((cell.span,)) == short for cell in statement.cells):
+        return 1.0
+    return _IN_PASSING if any(short in acronyms(heading) for heading in statement.headings[-1:]) else 0.0
+
+
 def _defines(question: AskedQuestion, text: str) -> float:
     """Return whether a statement begins with what is asked about and says what it is, or spells out its acronym."""
     if any(re.search(rf"\b{re.escape(short)}\b", question.text) for short in acronyms(text)):
         return 1.0
     opening = _BRACKETED.sub("", _OPENING.sub("", text, count=1))
     meaning = places_of(Expression.MEANS, opening)
-    head = terms(opening[: meaning[0][0]]) if meaning else []
+    if not meaning or not terms(opening[meaning[0][1] :]):
+        return _IN_PASSING
+    head = terms(opening[: meaning[0][0]])
     asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
-    named = sum(closest(term, frozenset(head)) > 0.0 for term in asked) / len(asked)
-    return 1.0 if named >= 1.0 and len(head) <= len(asked) + _LONGER_HEAD else _IN_PASSING
+    if not all(closest(term, frozenset(head)) > 0.0 for term in asked) or len(head) > len(asked) + _LONGER_HEAD:
+        return _IN_PASSING
+    return 1.0 if head == list(question.weights) else _LONG_HEAD
 
 
 ABOVE: Final = 0.95
@@ -261,18 +329,27 @@ def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
     banded = (size for cell in statement.cells for size in inside(question.quantities, statement.text((cell.span,))))
     sizes = frozenset[str]().union(*(_terms_of(size.written) for size in banded))
     columns = [cell.column for cell in statement.cells if cell.column[0] < cell.column[1]]
+    titles = [span for span in statement.around if _is_run_in(statement, span)]
     headings = statement.headings
     own = _terms(statement, statement.spans)
-    if question.want.strict and question.want.name != "role" and not _EXCEPTED.search(question.text):
+    asks_for_others = question.is_denied or _EXCEPTED.search(question.text)
+    if question.want.strict and question.want.name != "role" and not asks_for_others:
         own = _terms_of(_EXCEPTED.sub(" ", statement.text())) if _EXCEPTED.search(statement.text()) else own
     return (
         (ITEMS if statement.kind is StatementKind.LIST else 1.0, own | sizes),
         (ABOVE, _terms(statement, (*statement.above, *columns))),
-        (SECTION, frozenset().union(*map(_terms_of, headings[1:]))),
+        (SECTION, frozenset().union(*map(_terms_of, headings[1:]), _terms(statement, titles))),
         (TITLE, frozenset().union(*map(_terms_of, headings[:1]))),
         (AFTER, _terms(statement, statement.after)),
         (AROUND, _terms(statement, statement.around)),
     )
+
+
+def _is_run_in(statement: Statement, span: Span) -> bool:
+    """Return whether a sentence before a statement in its block is the title of the block."""
+    text = statement.evidence.text
+    is_before = span[1] <= statement.start and not _NEW_BLOCK.search(text, span[1], statement.start)
+    return is_before and _RUN_IN.fullmatch(statement.text((span,))) is not None
 
 
 def _terms(statement: Statement, spans: Sequence[Span]) -> frozenset[str]:
@@ -286,114 +363,3 @@ def _terms_of(text: str) -> frozenset[str]:
 
 def _strength(term: str, zones: Sequence[_Zone]) -> float:
     return max(share * closest(term, words) for share, words in zones)
-
-
-_GROUPS: Final = """
-    keep kept retain retention store stored storage hold held preserve maintain archive save |
-    delete deletion remove removal erase purge destroy destruction wipe dispose disposal discard |
-    finish complete completion end | end ending terminate termination expire expiry expiration lapse cease stop |
-    leave leaver leaving exit exiting depart departure termination terminate resign offboarding separation |
-    join joiner starter hire hired hiring onboarding recruit |
-    cut revoke revoked withdraw terminate remove disable deactivate inactivate block suspend |
-    deactivate deactivated inactivate inactivated disable disabled |
-    approve approval authorise authorize authorisation authorization sign-off signoff sign accept endorse clear |
-    check review inspect inspection audit examine assess assessment verify verification look |
-    confirm verify validate validation |
-    tell told inform notify notification notice report advise alert announce communicate |
-    report reporting escalate raise file filed | ask request apply application demand |
-    start begin initiate initiation launch commence open activate |
-    agree agreement consent accept acceptance affirm affirmation | allow allowed permit permitted authorise enable |
-    forbid forbidden prohibit prohibited ban banned disallow | need require requirement required necessary |
-    buy purchase procure procurement acquire acquisition obtain | get obtain receive acquire |
-    give provide supply grant issue hand | give disclose disclosure share reveal divulge |
-    disclose disclosure publish release share |
-    change modify modification alter amend amendment edit update adjust revise revision |
-    renew renewal rotate rotation regenerate replace | rotate rotation change | open unresolved outstanding pending |
-    tolerate tolerance appetite accept | fix remediate remediation resolve resolution repair correct mitigate patch |
-    test tested testing exercise drill simulate simulation | outsider outsiders external externally third-party |
-    insider internal internally | copy backup replicate duplicate | backup backed back-up back |
-    quick quickly fast prompt promptly soon immediately | lock lockout locked | log-off logoff logout logged log |
-    log-on logon login log | login sign-in authentication authenticate | screen screensaver workstation |
-    idle inactive inactivity unattended | laptop notebook workstation computer device endpoint |
-    phone telephone mobile smartphone | text sms message | usb flash stick drive removable | badge card key |
-    password passphrase passcode secret credential pin | id identifier identity | boss manager supervisor superior |
-    worker employee staff personnel workforce member | team department group unit | board bod directors |
-    supplier vendor provider contractor subcontractor | client customer | fine penalty sanction |
-    handbook manual guide | incident event | outage interruption disruption downtime disaster |
-    disaster emergency contingency crisis | breach leak leakage violation | attack intrusion | hacker attacker |
-    weakness vulnerability flaw deficiency | finding vulnerability issue | threat risk hazard |
-    limit cap maximum ceiling threshold | least minimum | yearly annual annually year | monthly month | weekly week |
-    daily day | quarterly quarter | salary pay compensation remuneration | cost price fee charge expense |
-    money fund cash | lawyer counsel legal attorney | police law-enforcement enforcement |
-    regulator authority supervisor | complaint grievance objection | training course education session | teach train |
-    document documentation | paper printed print | list register inventory log catalogue |
-    role post position function job | duty responsibility obligation task | responsible owner accountable charge |
-    own owned owner ownership |
-    lead leads leader head | manage manages administer administration administrator run operate maintain |
-    decide determine decision | choose select selection | name appoint designate nominate |
-    take-over succeed successor succession | consist comprise include contain | member members belong membership |
-    place location site | building office facility premises | room area | abroad overseas foreign |
-    encrypt encryption encrypted protect | protect safeguard secure protection | connect connection access reach |
-    install installation download | software application program | privately personal own |
-    colleague coworker anyone anybody somebody someone | wrong invalid incorrect failed erroneous |
-    attempt try retry | loss lost lose | stolen theft steal | follow comply compliance |
-    punish punished punishment discipline disciplinary retaliation sanction | good-faith faith |
-    postpone delay defer | extend prolong extension lengthen | temporary interim | permanent persistent perpetual |
-    duration period length | long length | version edition revision | draft proposal | meeting meet session |
-    trade transaction deal | error mistake fault | medium moderate | severe critical serious | big large major |
-    small minor | reboot restart | led lead | held hold | kept keep | told tell | sent send | found find |
-    written write wrote | given give gave | taken take took | paid pay | sold sell | bought buy | left leave |
-    lost lose | built build rebuilt rebuild | met meet | ran run | chosen choose chose | broken break | stolen steal |
-    drawn draw | made make | done do | lent lend | spent spend | sought seek | brought bring | caught catch |
-    taught teach | shown show | known know | seen see saw | gone go went | driven drive drove | hidden hide |
-    forgotten forget | withdrawn withdraw withdrew | laid lay | bound bind | frozen freeze | said say | stood stand |
-    sell market distribute | won win | fallen fall | begun begin began | dealt deal
-"""
-"""Words that policies and their readers use for one thing; a word may stand in several groups."""
-CLOSE: Final = 0.85
-"""Strength of a synonym; the word itself has 1."""
-
-DERIVED: Final = 0.9
-"""Strength of a longer or shorter form of the word, such as "administrator" for "administer"."""
-
-_LEAST_PREFIX: Final = 5
-_MOST_ENDING: Final = 4
-
-
-@lru_cache(maxsize=1)
-def _by_stem() -> Mapping[str, frozenset[str]]:
-    """Return for each stem the stems that stand in a group with it."""
-    groups = [frozenset(stems(line.split())) for line in _GROUPS.split("|")]
-    members = set(chain.from_iterable(groups))
-    return {stem: frozenset(chain.from_iterable(group for group in groups if stem in group)) for stem in members}
-
-
-@lru_cache(maxsize=65_536)
-def closeness(asked: str, written: str) -> float:
-    """Return how far a word of a text says what a word of a question says, [0, 1].
-
-    Args:
-        asked, written: search terms as `core.text.terms` gives them.
-
-    >>> closeness("retain", "retain"), closeness("keep", "retain"), closeness("keep", "limit")
-    (1.0, 0.85, 0.0)
-    """
-    if asked == written:
-        return 1.0
-    if written in _by_stem().get(asked, ()):
-        return CLOSE
-    short, long = sorted((asked, written), key=len)
-    derived = len(short) >= _LEAST_PREFIX and len(long) - len(short) <= _MOST_ENDING and long.startswith(short)
-    return DERIVED if derived and short.isalpha() and long.isalpha() else 0.0
-
-
-@lru_cache(maxsize=65_536)
-def closest(asked: str, words: frozenset[str]) -> float:
-    """Return how far one of some words says what a word of a question says, [0, 1]; see `closeness`."""
-    return max((closeness(asked, word) for word in words), default=0.0)
-
-
-def closest_of(asked: Iterable[str], text: str) -> float:
-    """Return how far a word of a text says what one of a question's words says, [0, 1]."""
-    words = frozenset(terms(text))
-    return max((closest(term, words) for term in asked), default=0.0)

@@ -6,9 +6,10 @@ passive. Otherwise a word in another place means another role.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, takewhile
+from itertools import combinations, dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
@@ -16,6 +17,7 @@ from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
+from context_engine.core.text import stems
 
 _GOVERNING: Final = {
     MeaningKind.NEGATION: 2,
@@ -29,6 +31,12 @@ _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than"
 _DENIED_SUBJECT: Final = 8
 _LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _STAND_ALONE: Final = frozenset(["it", "one", *PERSONS])
+_VERBS: Final = (MeaningKind.WORD, MeaningKind.SIDE)
+_NOUN: Final = re.compile(r"(?:[ts]ion|ment|[ae]nce|ness|ity|[ov]al)s?$")
+_PERFORM: Final = frozenset(
+    stems(["give", "make", "take", "do", "perform", "conduct", "carry", "provide", "undertake", "be"])
+)
+"""Verbs that say with a noun what the noun's own verb says: "must make an assessment"."""
 _MAY_MOVE: Final = "^ in on at for with within before after if unless until while except only under through per"
 _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
@@ -44,8 +52,11 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _unlinked(claim, clause.tokens)
+    yield from _exchanged(claim, clause.tokens)
+    yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
     yield from _inflected(claim, clause.tokens)
+    yield from _other_act(claim, clause.tokens)
 
 
 def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -224,11 +235,37 @@ def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
                 yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
 
 
+def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if two names have each other's preposition: "from Rome to Oslo", of "from Oslo to Rome"."""
+    said, stated = (
+        {token.key: introduced(tokens, place) for place, token in [*enumerate(tokens)][::-1] if token.is_name}
+        for tokens in (claim, own)
+    )
+    shared = [key for key in said.keys() & stated.keys() if {said[key], stated[key]}.isdisjoint(("", "^"))]
+    for first, second in combinations(sorted(shared), 2):
+        if said[first] == stated[second] != said[second] == stated[first]:
+            yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
+
+
+def _without_subject(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence begins with a modal, and the clause does not: "However, should report"."""
+    first, own_first = (
+        next((token for token in tokens if token.kind is not MeaningKind.BREAK), END) for tokens in (claim, own)
+    )
+    if first.kind is MeaningKind.MODAL and own_first.kind is not MeaningKind.MODAL:
+        yield SentenceFinding("incomplete", f'"{first.written}" has no subject')
+
+
 def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if a preposition ends the sentence or stands before a modal, and before a word in the clause.
 
-    A form of "be" never stands before a modal: "the choice should be, which must".
+    A form of "be" never stands before a modal: "the choice should be, which must". A condition has words before a mark.
     """
+    for last, after in pairwise(claim):
+        if last.kind is MeaningKind.CONDITION and after.kind is MeaningKind.BREAK:
+            kinds = {following.kind for token, following in pairwise(own) if token.key == last.key}
+            if kinds and MeaningKind.BREAK not in kinds:
+                yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
     said, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
     for last, after in pairwise(said):
         ends = after.kind is MeaningKind.MODAL or (after.kind is MeaningKind.BREAK and last.key != "be")
@@ -246,6 +283,41 @@ def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
         known = stated.get(key, [])
         if len({*written}) > 1 and known and not {*written} <= {*known}:
             yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
+
+
+def _other_act(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+    """Yield a finding if another verb stands behind a modal than in the clause, and a noun of one of the two in the
+    other text: "may authenticate", of "may set terms of authentication".
+    """
+    acts, own_acts = _acts(claim), _acts(own)
+    if _PERFORM & {*acts, *own_acts}:
+        return
+    is_turned = any(key not in acts and _is_noun(key, claim) for key in own_acts)
+    for key, written in acts.items():
+        stated = own_acts.get(key, "")
+        is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
+        if is_other and (is_turned or _is_noun(key, own)):
+            yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
+
+
+def _acts(tokens: Sequence[MeaningToken]) -> dict[str, str]:
+    """Return the words right behind modals, adverbs and forms of "be" left out, with how they are written."""
+    out: dict[str, str] = {}
+    for place, token in enumerate(tokens):
+        if token.kind is MeaningKind.MODAL:
+            behind = dropwhile(_is_beside_act, tokens[place + 1 :])
+            out |= {act.key: act.written for act in [*behind][:1] if act.kind in _VERBS}
+    return out
+
+
+def _is_beside_act(token: MeaningToken) -> bool:
+    return token.key == "be" or token.kind is MeaningKind.NEGATION or token.written.endswith("ly")
+
+
+def _is_noun(key: str, tokens: Sequence[MeaningToken]) -> bool:
+    """Return whether a text has a word, and only as a noun made of a verb: "collection"."""
+    forms = [token.written for token in tokens if token.key == key and token.kind in _VERBS]
+    return bool(forms) and all(map(_NOUN.search, forms))
 
 
 def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:

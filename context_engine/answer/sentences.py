@@ -28,6 +28,9 @@ _LIMITS: Final = re.compile(
     r"\b(?:not|only|except|unless)\b|Except|Unless|However|Exceptions?\b|Notwithstanding|Otherwise|But\b|Only\b)",
     re.DOTALL,
 )
+_OWN_RULE: Final = re.compile(
+    r"(?:Unless|Except (?:if|when|where))\b[^,;:.]+, (?!th(?:is|ese|ose|ey)\b|it\b)", re.DOTALL
+)
 _CONDITION: Final = re.compile(r"\b(?:if|unless|except|where|when|provided|in the (?:event|case))\b", re.IGNORECASE)
 _COUNTED: Final = re.compile(r":[ \t]+[\d.,]+$", re.MULTILINE)
 _UNIT: Final = re.compile(r"[^:\n]*\b(?:currency|unit)\b[^:\n]*:", re.IGNORECASE)
@@ -209,9 +212,14 @@ def _limits(text: str, each: Nested, place: int) -> tuple[Span, ...]:
 def _limiting(text: str, spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the first of some sentences, as long as they limit what stands before them; at most three."""
     end = 0
-    while end < min(len(spans), _MOST_LIMITS) and _LIMITS.match(_shown(text, spans[end])):
+    while end < min(len(spans), _MOST_LIMITS) and _is_limit(_shown(text, spans[end])):
         end += 1
     return tuple(spans[:end])
+
+
+def _is_limit(sentence: str) -> bool:
+    """Return whether a sentence limits the one before it; a lead-in, and a rule with its own "unless", do not."""
+    return _LIMITS.match(sentence) is not None and not sentence.endswith((":", "：")) and not _OWN_RULE.match(sentence)
 
 
 def _units(text: str, block: TextBlock) -> tuple[Span, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, pairwise, takewhile
@@ -14,6 +15,8 @@ from context_engine.answer.values import SentenceFinding
 _LEAST_RESTRICTION: Final = 2
 _STAND_FOR: Final = ("it", "they", "he", "she")
 _PLURAL: Final = ("they", "these", "those")
+_MANY: Final = re.compile(r"[^sui]s$")
+"""The end of a noun in the plural."""
 _PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
@@ -25,20 +28,25 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     for token in subject:
         if token.kind in CONTENT and token.key not in known:
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
+    before = claim[: claim.index(subject[0])] if subject else ()
+    items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
+    if clause.cells and any(content_keys(item) <= content_keys(claim[len(before) :]) for item in items):
+        yield SentenceFinding("subject", "the sentence says a subject twice, the row does not")
     if clause.cells or not predicate:
         return
     if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
         yield SentenceFinding("coverage", "the passage does not say this of its subject")
-    before = claim[: claim.index(subject[0])] if subject else ()
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
     has_subject = bool(content_keys(subject) or (subject and not claimed))
-    items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
     alone = [divided(segment) for segment in segments(clause.own)]
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
-    if not any(predicate_too for _, predicate_too in rules):
+    if not any(whole or predicate_too for whole, predicate_too in rules):
         return
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
+    if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:
+        yield SentenceFinding("coverage", "the passage says of its subject none of this")
     acted_on = _other_party(also_done)
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
     if not (named := content_keys(nearest)) and nearest and content_keys(subject):  # a pronoun of the clause
@@ -60,12 +68,21 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 
 
 def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for."""
+    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for, or
+    with many of a kind where "it" stands for one of it: "reports", for "the first report".
+    """
     if not clause.referents or not clause.own or clause.own[0].written not in _STAND_FOR:
         return
     own = content_keys(clause.own)
-    named = content_keys([*takewhile(lambda token: token.key not in own, claim)])
-    if named and not named & (clause.referents | clause.context):
+    opening = [token for token in takewhile(lambda token: token.key not in own, claim) if token.kind in CONTENT]
+    named = content_keys(opening)
+    is_widened = (
+        clause.own[0].written not in _PLURAL
+        and named
+        and named < clause.referents
+        and _MANY.search(opening[-1].written)
+    )
+    if named and (is_widened or not named & (clause.referents | clause.context)):
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 
@@ -146,7 +163,7 @@ def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken
 def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
-    return frozenset() if content_keys(subject) else keys & {"it", "they", "there", *PERSONS}
+    return frozenset() if content_keys(subject) else keys & {"it", "they", "there", "one", *PERSONS}
 
 
 def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:

@@ -112,8 +112,8 @@ class Extraction(NamedTuple):
     """The sentences that answer a question, or the reason why there are none.
 
     Attributes:
-        wants: what the question asks for: duration, amount, number, date, role, place, definition, rule (yes or no),
-            list, reason, steps, fact ...
+        wants: what the question asks for: duration, amount, number, date, role, place, definition, condition,
+            rule (yes or no), list, reason, steps, fact ...
         sentences: best first; at least one, or a refusal.
     """
 

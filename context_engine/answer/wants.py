@@ -51,7 +51,8 @@ _BODY: Final = (
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
     r"|visitors?|subscribers?|verifiers?|claimants?|applicants?|requesters?|requestors?|individuals?|persons?|people"
-    r"|guards?|by (?:the|an?) \w+|(?:the|an?|each|every) [\w-]+(?= (?:is|are) (?:responsible|accountable)\b)"
+    r"|guards?|associates?|entit(?:y|ies)|processors?|controllers?|affiliates?|counterpart(?:y|ies)|issuers?|insurers?"
+    r"|by (?:the|an?) \w+|(?:the|an?|each|every) [\w-]+(?= (?:is|are) (?:responsible|accountable)\b)"
 )
 
 _CODE: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[-/.][A-Za-z0-9]+){0,5}[-/]\d[\w./-]*")
@@ -82,7 +83,12 @@ class Expression(Enum):
     )
     OCCASION = _form(
         r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
-        r"|on (?:the )?(?:initial|first))\b"
+        r"|on (?:the )?(?:initial|first)|unless|provided that|in (?:the )?cases?|where (?:an?|the|any|no|it|they))\b"
+    )
+    CONDITION = _form(
+        r"\b(?:if|when|whenever|where|unless|until|only|provided|except|subject to|as long as"
+        r"|in (?:the )?(?:case|event)|after|upon"
+        r"|with (?:the )?(?:\w+ ){0,3}(?:approval|consent|permission|authori[sz]ation))\b"
     )
     ROLE = _form(rf"\b(?:{_POST}|{_BODY})\b")
     PARTY = _form(rf"\b(?:{_PARTY})\b")
@@ -108,8 +114,8 @@ class Expression(Enum):
         r"environment|database|registry|register|cent(?:er|re)|address|desk|drawer|library|share|bucket|archive)s?\b"
     )
     MEANS = _form(
-        r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|means?|refers? to|refer to|stands? for|defined as"
-        r"|includes?|indicates?|describes?)\b|[–—:-]"
+        r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|(?<!not )means?|refers? to|refer to|stands? for"
+        r"|defined as|includes?|indicates?|describes?)\b|[–—:-]"
     )
 
 
@@ -200,12 +206,17 @@ _KINDS: Final = (
         r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)", _E.NUMBER),
     _want("amount", "an amount",
         rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
+    _want("condition", "a condition",
+        r"\b(?:(?:under|on|in|upon) )(?:what|which) (?:conditions?|circumstances?|cases?|situations?|terms|events?)\b",
+        _E.CONDITION),
     _want("rule", "a rule", _YES_OR_NO + r"(?=.*\bwho(?:m|se)?\b)(?!.*\b(?:know|tell|say|ask|see|check)\b.* who)",
         _E.RULE, strict=False),
     _want("role", "a role or a body",
-        rf"\b(?:(?:to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b", _E.ROLE, _E.PARTY),
+        rf"\b(?:(?P<before>to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b",
+        _E.ROLE, _E.PARTY),
     _want("date", "a date",
         r"\b(?:on |from |since )?(?:what|which) (?:date|day|weekday|year|month)\b(?: of (?:the|each|a) \w+)?", _E.DATE),
+    _want("date", "a date", r"^\W*when (?:was|were|did)\b", _E.DATE),
     _want("date", "a time or an occasion",
         r"^\W*when\b(?!.*\bcounts? as\b)|\bat what (?:time|point|stage)\b",
         _E.DATE, _E.DURATION, _E.FREQUENCY, _E.OCCASION),
@@ -217,7 +228,7 @@ _KINDS: Final = (
         r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?", _E.STEP, strict=False),
     _want("rule", "a rule", _YES_OR_NO, _E.RULE, strict=False),
     _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
-    _want("list", "a list", r"\b(?:which|what)\b.*\b(?:include|contain|consist of|comprise)\b", strict=False),
+    _want("list", "a list", r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise)\b)", strict=False),
     _want("definition", "a definition",
         r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
         r"|\bwhat does\b(?=.{1,80}\b(?:mean|stand for)\b)|\b(?:define|definition of|meaning of)\b"
@@ -236,6 +247,25 @@ _ASKS: Final = re.compile(
     r"|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
+_AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
+_AT_MOST: Final = r"at (?:the (?:very )?)?most|at a maximum|as a maximum"
+_FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
+_LEADS_IN: Final = re.compile(
+    r"^\W*(?:(?:on|about|regarding|concerning|as (?:to|for|regards)|with (?:regard|respect) to|under|for|in|at|if|when"
+    r"|where|during|before|after|once|unless)(?! (?:what|which|whom?|how)\b)\b)[^?:]{2,100}?[,:] "
+    rf"(?=(?:(?:to|by|from|with|for|at|on|in|within|after|before|until|under) )?(?:wh\w+|how|{_AUXILIARY})\b)",
+    re.IGNORECASE,
+)
+"""What stands before the question itself: "On secrets: how long must they be?", "If a card is lost, who is told?"."""
+_ASKED_BOUNDS: Final = {
+    "least": re.compile(rf"\b(?:{_AT_LEAST}|minimum|minimal|shortest|smallest|lowest|fewest)\b", re.IGNORECASE),
+    "most": re.compile(rf"\b(?:{_AT_MOST}|maximum|maximal|longest|largest|highest|latest)\b", re.IGNORECASE),
+}
+DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
+_DENIED: Final = re.compile(r"\b(?:not|no longer|never|without|cannot|exempt(?:ed)?)\b|n't\b", re.IGNORECASE)
+_SHORT_FORM: Final = re.compile(
+    r"\b(?:abbreviation|acronym|(?i:what does)) ([A-Z][\w&/-]*[A-Z][\w&/-]*)(?= (?:stands?|is short) for\b|\W*$)"
+)
 _HYPHENED: Final = re.compile(r"(?<=\d)-(?=[a-z])")  # "5-year" is a number with its unit, no code
 _COUNTED: Final = re.compile(
     r"\bhow many ((?:[\w-]+ ){0,2}?[\w-]+?)"
@@ -247,7 +277,8 @@ _GENERAL: Final = """
     put go goes come become happen happens want new old good system systems information process procedure rule rules
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
-    know long set act stay valid prepared due count counts do done doing perform performed last lasts
+    know long set act stay valid prepared due count counts do done doing perform performed last lasts include
+    contain consist comprise
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35
@@ -263,6 +294,10 @@ class AskedQuestion(NamedTuple):
         act: the first of these terms in the question; of a question with "who", what somebody does.
         counted: terms of what is counted ("how many approvals"); an answer has its number beside one of them.
         quantities: numbers with units; a row of a table for another band is no answer.
+        before: of a question with "to whom", its preposition.
+        bound: "least" or "most" where it asks for one; else empty.
+        is_duty, is_denied: whether it says "must", and "not".
+        short: the abbreviation whose long form is asked for.
     """
 
     text: str
@@ -271,6 +306,11 @@ class AskedQuestion(NamedTuple):
     act: str
     counted: frozenset[str]
     quantities: tuple[Quantity, ...]
+    before: str = ""
+    bound: str = ""
+    is_duty: bool = False
+    is_denied: bool = False
+    short: str = ""
 
 
 def read_question(text: str, language: str = "en") -> AskedQuestion:
@@ -283,16 +323,26 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     'duration'
     """
     plain = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
+    leads_in = _LEADS_IN.match(plain)
+    start = leads_in.end() if leads_in else 0
+    core = _FRAMED.sub("", plain[start:])
     kinds = _KINDS if language == "en" else ()
-    want = next((kind for kind in kinds if kind.form.search(plain)), _FACT)
-    rest = _ASKS.sub(" ", want.form.sub(" ", plain, count=1))
+    want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
+    match = want.form.search(core)
+    rest = _ASKS.sub(" ", f"{plain[:start]} {want.form.sub(' ', core, count=1)}")
     weights = term_weights(rest) or term_weights(plain)
-    counted = _COUNTED.search(plain.casefold()) if want.name == "number" else None
+    counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
+    short = _SHORT_FORM.search(plain) if want.name == "definition" else None
     return AskedQuestion(
         plain,
         want,
         {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
-        next(iter(terms(rest)), ""),
+        next(iter(terms(rest[start:]) or terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
         asked_quantities(plain),
+        before=(match["before"] or "").lower() if match and want.name == "role" else "",
+        bound=next((name for name, form in _ASKED_BOUNDS.items() if form.search(plain)), ""),
+        is_duty=DUTY.search(core) is not None,
+        is_denied=_DENIED.search(plain) is not None and want.name != "rule",
+        short=short[1] if short else "",
     )

@@ -6,7 +6,7 @@ last two kinds need other sentences too.
 A corrupted sentence is excluded where the passages it cites still support it, by rules that look at the words alone:
 
 1. Its words stand side by side in a cited passage. What a reader does not see or hear is left out: markup, addresses
-   of links, capitals, articles and demonstratives, the spelling of a number, "shall" for "must".
+   of links, capitals, articles and demonstratives, the spelling of a number, "shall" or "is required to" for "must".
 2. It has these words of the sentence that it was made of, or a name of it in the singular for the plural.
 3. It joins a subject and a predicate, and the subject is that of the predicate, what stands before a comma apart: what
    holds of a bank holds of it "after the end of the agreement", and "finally". A title above the predicate's line is
@@ -19,7 +19,7 @@ import calendar
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from context_engine.core.text import stems, tokens, without_markup
 
@@ -70,6 +70,7 @@ _JOINTS = ("must", "shall", "may", "should")
 _PRONOUNS = ("it", "they", "this", "these", "he", "she")
 _UNHEARD = ("a", "an", "the", "this", "that", "these", "those")
 _DIGITS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 90)
+_REQUIRED = re.compile(r"\b(?:is|are) required to\b")
 _ALIKE = {"shall": "must", **{word: str(number) for word, number in zip(_NUMBER_WORDS, _DIGITS, strict=True)}}
 _NAME = re.compile(r"(?<=[a-z,] )(?:[A-Z][a-z]+(?: (?:of |and )?[A-Z][a-z]+)*)\b")
 _VALUE = re.compile(
@@ -216,7 +217,10 @@ _RELATIVE = re.compile(
     rf"((?:The|A|An|Each|Any|All|Every) (?:[\w'-]+ ){{1,4}}?)"
     rf"(?:that|which|who|whose|in which|to whom|for which) (?:[\w'-]+ ){{2,14}}?(?={_MODAL_VERB} )"
 )
-_MODIFIED = re.compile(rf"(?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,3}}([\w'-]+[a-rt-z])(?= {_MODAL_VERB} )")
+_MODIFIED = re.compile(
+    rf"(?:The|A|An|Each|Any|Every) (?:(?!or |and )[\w'-]+ ){{1,3}}(?!staff )([\w'-]+[a-rt-z])(?= {_MODAL_VERB} )"
+)
+"""A noun with what restricts it: no choice of two ("a fund or trustee"), and no "staff", which is many already."""
 _OBJECT = re.compile(
     rf"((?:The|A|An|Each|Any|Every) (?:[\w'-]+ ){{1,4}}?{_MODAL_VERB} .*?(?:to|of|with|by) )(the [\w'-]+)"
 )
@@ -288,7 +292,11 @@ def says_the_same_of_it(sentence: str, original: str, joined: str, passages: Ite
     modal_verb = next(verb for verb in _JOINTS if f" {verb} " in sentence)
     subject, other = (_LEAD_IN.sub("", text.partition(f" {modal_verb} ")[0]) for text in (sentence, joined))
     last = subject.rpartition(", ")[2]
-    if other.lower() in _PRONOUNS and still_supported(f"{original} {joined}", passages):
+    passages = list(passages)
+    if other.lower() in _PRONOUNS and (
+        still_supported(f"{original} {joined}", passages)
+        or any(before[: len(_words(last))] == stems(_words(last)) for before in _before(joined, passages))
+    ):
         return True
     rule = stems(_words(sentence.removeprefix(subject.removesuffix(last))))
     return stems(_words(last)) == stems(_words(other)) or any(
@@ -296,8 +304,16 @@ def says_the_same_of_it(sentence: str, original: str, joined: str, passages: Ite
     )
 
 
+def _before(sentence: str, passages: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the stems of the sentence that stands before a sentence in a passage."""
+    for passage in passages:
+        earlier, found, _ = " ".join(passage.split()).partition(" ".join(sentence.split()))
+        if found:
+            yield stems(_words(earlier.rstrip(". ").rpartition(". ")[2]))
+
+
 def _words(text: str) -> list[str]:
-    words = tokens(without_markup(text))
+    words = tokens(_REQUIRED.sub("must", without_markup(text)))
     return [_ALIKE.get(word, word) for word in words if word not in _UNHEARD]
 
 

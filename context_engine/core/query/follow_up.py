@@ -19,6 +19,12 @@ _ENGLISH_ALONE: Final = re.compile(
     r"|(?:please\s+)?(?:tell\s+me\s+more|explain(?:\s+(?:that|it|this|more))?|elaborate)|(?:can|could)\s+you\s+(?:explain|elaborate)"
     r"(?:\s+(?:that|it|this|more|further))?|(?:an?\s+|for\s+|give\s+me\s+an\s+)?example|are\s+you\s+sure|really|is\s+that\s+all)"
 )
+_ENGLISH_SUBJECT: Final = re.compile(
+    r"(?:(?:who|what|when|where|why|how(?: long| much| often| soon)?)\s+)?"
+    r"(?:is|are|was|were|does|do|did|must|may|can|should|will|has|have)"
+    r"\s+(?:it|they)\b(?!.*\bto\b)"
+)
+"""A question whose subject is a pronoun; "is it allowed to" and "does it take to" have none."""
 _ENGLISH_POINTING: Final = frozenset({"it", "its", "that", "this", "they", "them", "their", "those", "these"})
 _ENGLISH_ASKING: Final = frozenset(
     re.findall(
@@ -77,14 +83,19 @@ def _is_english_follow_up(words: list[str], lowered: str) -> bool:
     """Return whether a short English question has nothing to look up.
 
     It has only a pronoun and at most one other telling word ("Is it mandatory?"), the same after "and" ("And who
-    signs?"), or names a circumstance alone ("And for retail clients?"). "IT" in capitals is a department.
+    signs?"), or names a circumstance alone ("And for retail clients?"). After "and" a pronoun may be its subject: "And
+    how long is it valid if it is sent by mail?". "IT" in capitals is a department.
     """
-    if len(words) > _MOST_JOINED or "IT" in words:
+    joined = _ENGLISH_JOINED.match(lowered)
+    rest = lowered[joined.end() :] if joined else lowered
+    if "IT" in words:
+        return False
+    if joined and _ENGLISH_SUBJECT.match(rest):
+        return True
+    if len(words) > _MOST_JOINED:
         return False
     plain = [word.casefold() for word in words]
     telling = [word for word in plain if word not in _ENGLISH_POINTING and word not in _ENGLISH_EMPTY]
-    joined = _ENGLISH_JOINED.match(lowered)
-    rest = lowered[joined.end() :] if joined else lowered
     circumstance = _ENGLISH_ABOUT.match(rest)
     if circumstance and (joined or circumstance[0].startswith(("what", "how"))):
         return not _ENGLISH_ASKING.intersection(_WORD.findall(rest[circumstance.end() :]))

@@ -104,3 +104,29 @@ def test_the_first_of_two_predicates_may_be_left_out_whole() -> None:
     assert whole.verdict is Verdict.SUPPORTED
     cut = check(text.replace(" for 18 months", ""), ["[1]"], evidence)  # its value alone is left out
     assert cut.findings == (SentenceFinding("altered", 'the sentence leaves out "18"'),)
+
+
+def test_a_relative_clause_does_not_become_the_predicate() -> None:
+    text = "A clerk who is or may be the subject of an inquiry of the desk may enter into talks with us."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    lost = check(text.replace("who is or ", ""), ["[1]"], evidence)
+    assert [finding.code for finding in lost.findings] == ["altered"]
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_such_a_clerk_is_not_every_clerk() -> None:
+    text = "Any such clerk may ask the desk for a copy of each part of a report of the year."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    many = check(text.replace("Any such clerk", "Clerks"), ["[1]"], evidence)
+    assert [finding.code for finding in many.findings] == ["altered"]
+    assert check(text.replace("Any such clerk", "Such clerks"), ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_two_modals_do_not_change_places() -> None:
+    text = (
+        "A clerk may choose not to use the mark in papers of a fund, but they may do so, should they wish, in a letter."
+    )
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}
+    swapped = check(text.replace("may do so, should", "should do so, may"), ["[1]"], evidence)
+    assert [finding.code for finding in swapped.findings] == ["modal"]
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED

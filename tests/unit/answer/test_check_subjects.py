@@ -2,7 +2,8 @@
 
 import pytest
 
-from context_engine.answer.values import Verdict
+from context_engine.answer.check import check
+from context_engine.answer.values import Evidence, Verdict
 from tests.unit.answer.test_check_parts import checked, codes
 
 SOURCES = (
@@ -89,3 +90,84 @@ def test_a_row_with_the_same_word_in_several_columns() -> None:
 def test_a_name_of_a_row_may_have_an_agent() -> None:
     text = "| Threat | Meaning | Cure |\n|---|---|---|\n| Denial by the Client | order denied later | signed order |\n"
     assert checked("For denial by the Client, the meaning is order denied later.", text).verdict is Verdict.SUPPORTED
+
+
+def test_it_stands_for_one_of_a_kind():
+    text = "The first report shall say what was lost and where. It must not wait for a cause."
+    assert checked("The first report must not wait for a cause.", text).verdict is Verdict.SUPPORTED
+    assert codes(checked("Reports must not wait for a cause.", text)) == {"subject"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Desk policies may authenticate the client of the bank.",  # a noun of the passage
+        "Desk policies may come from the user and steps of authentication for the client of the bank.",
+    ],
+)
+def test_a_noun_of_the_passage_is_no_act(sentence):
+    text = "Desk policies may be used to set the steps of authentication for the client of the bank."
+    assert checked(sentence, text).verdict is not Verdict.SUPPORTED
+
+
+def test_an_act_may_be_said_as_a_noun_with_a_verb_that_says_nothing():
+    text = "The desk must assess the limits of each client of the bank."
+    assert checked("The desk must make an assessment of the limits of each client of the bank.", text).labels == (
+        "[1]",
+    )
+
+
+def test_a_sentence_has_a_subject_and_its_conditions_have_words():
+    text = "Tests look at gains. They should also consider the effect of a loss on cash at the desk."
+    assert codes(checked("However, should also consider the effect of a loss on cash at the desk.", text)) == {
+        "incomplete"
+    }
+    shares = "Limits for shares, subject to review of the desk, are:\n- for shares, the number is as set by the desk."
+    assert "incomplete" in codes(checked("Subject to (a), the number is as set by the desk.", shares))
+
+
+def test_a_name_around_the_clause_is_written_as_there():
+    evidence = Evidence(
+        "[1]", "sops", "1", "Rule 3, Preventing Loss and Fraud.", ("Guide to Regulation",), 1, None, None, None
+    )
+    assert codes(check("Rule 3, Preventing Regulator.", ["[1]"], {"[1]": evidence})) >= {"name"}
+
+
+def test_a_subject_put_before_a_row_is_none_of_the_row():
+    text = "| Event | Told to the Authority |\n|---|---|\n| Severe | 24 hours |\n"
+    told = "A Severe event must be told to the Authority within 24 hours."
+    assert checked(told, text).verdict is Verdict.SUPPORTED
+    assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
+
+
+def test_a_name_of_the_heading_does_not_stand_in_the_place_of_another_word():
+    text = "Sponsor means the head of the unit that submits the proposal."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Approval of New Loans",), 1, None, None, None)}
+    assert "name" in codes(check(text.replace("proposal", "New Loans"), ["[1]"], evidence))
+    assert check(text, ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_words_of_the_subject_are_no_predicate():
+    text = "Certain listed firms, desks or offices may be named in this report to explain a procedure."
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+    assert (
+        checked("Certain listed firms, desks or offices may be the same firms.", text).verdict is not Verdict.SUPPORTED
+    )
+
+
+def test_a_subject_put_before_two_acts_is_no_subject():
+    text = "A licensed firm must have and keep, at all times, capital of the types that the notice names."
+    assert codes(checked(f"The types, and a{text[1:]}", text)) == {"subject"}
+    assert checked(text.replace("must", "shall"), text).verdict is Verdict.SUPPORTED
+
+
+def test_two_names_do_not_change_prepositions():
+    text = "The desk makes a trade in or from the Harbour Market; in relation to a Home Fund or Guest Fund."
+    swapped = "The desk makes a trade in or from the Home Fund; in relation to a Harbour Market or Guest Fund."
+    assert codes(checked(swapped, text)) == {"roles"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
+
+
+def test_one_is_not_it():
+    text = "Therefore, it must be clear to clients how a card is used."
+    assert checked("Generally, one must be clear to clients how a card is used.", text).verdict is not Verdict.SUPPORTED

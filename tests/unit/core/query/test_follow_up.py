@@ -19,11 +19,13 @@ ROOT = Path(__file__).resolve().parents[4]
 FOLLOW_UPS = """And for retail clients?|and for retail clients|what about that?|How about the second tier?|Why?
 Why is that?|Who approves it?|Is it mandatory?|How long does it take?|What does that mean?|Does this also apply?
 And who approves?|and then?|Tell me more|Can you elaborate?|anything else?|But what if they refuse?|Are those required?
+And how long is it valid when it is sent by registered mail?|But must they be told if the card of a client is lost?
 那零售客户呢？|为什么？|还有吗？|这个需要审批吗？|它是什么？
 個人のお客様の場合は？|それは誰が承認しますか？|なぜですか？|では、リテールは？
 E para clientes de varejo?|Por quê?|E quanto a isso?|Quem aprova isso?|E no caso de pilotos?"""
 
-COMPLETE = """Who approves a new product?|What are the NPA classification criteria?|What is an NPA?|NPA|limits|IT
+COMPLETE = """And is it allowed to lend a key to a guard?
+Who approves a new product?|What are the NPA classification criteria?|What is an NPA?|NPA|limits|IT
 Who approves IT changes?|Is IT involved?|And how do I report incidents?|And in Singapore, who approves new products?
 Then how do I report an incident?|In which cases is a pilot allowed?|For how long are records kept?
 Does the policy apply to contractors?|capital requirements

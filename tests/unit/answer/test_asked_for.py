@@ -1,0 +1,141 @@
+"""What a question asks for beside its kind: a bound, a duty, a "not", a condition, the long form of an abbreviation."""
+
+import pytest
+
+from context_engine.answer.extract import extract
+from context_engine.answer.wants import read_question
+
+SEALS = (
+    "Desks should permit seals of at least 64 digits.\n\nSeals shall have at least 8 digits.\n\n"
+    "Seals shall have no more than 80 digits."
+)
+CODES = (
+    "Codes sent to a branch are valid for 7 days. "
+    "Codes sent by means other than mail to a branch are valid for at most 10 minutes."
+)
+
+
+def first(passage, question, text, **options):
+    return extract(question, [passage(text, **options)]).sentences[0].text
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How many digits must a seal have at least?", "Seals shall have at least 8 digits."),
+        ("How many digits must a seal have at most?", "Seals shall have no more than 80 digits."),
+        ("What is the minimum number of digits of a seal?", "Seals shall have at least 8 digits."),
+        ("On seals: how many digits must they have at least?", "Seals shall have at least 8 digits."),
+    ],
+)
+def test_the_bound_and_the_duty_that_are_asked_for(passage, question, answer):
+    assert first(passage, question, SEALS) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "wants"),
+    [
+        ("On seals: how long must they be at least?", "number"),
+        ("If a card is lost, who must be told?", "role"),
+        ("When a card is lost, may the desk lend another one?", "rule"),
+        ("Under the rules for vaults, when are keys returned?", "date"),
+        ("Under what conditions may a key be lent?", "condition"),
+        ("What must a contract with a courier contain?", "list"),
+    ],
+)
+def test_the_kind_of_a_question_behind_what_leads_into_it(question, wants):
+    assert read_question(question).want.name == wants
+
+
+def test_what_leads_into_a_question_is_looked_for_too():
+    asked = read_question("If a card is lost, who must be told?")
+    assert {*asked.weights} == {"card", "lost", "told"}
+    assert asked.act == "told"
+
+
+def test_the_words_of_a_list_that_is_asked_for_are_looked_for():
+    assert {*read_question("What must a contract with a courier contain?").weights} == {
+        "contract",
+        "courier",
+        "contain",
+    }
+
+
+def test_a_question_with_not_is_answered_by_what_denies_or_excepts(passage):
+    keep = "Desks delete copies of a file within 30 days when a job ends."
+    other = "Desks do not have to delete copies of a file where a law asks for them."
+    assert first(passage, "When does a desk not have to delete copies of a file?", f"{keep} {other}") == other
+    asked = "How long are codes valid if they are not sent by mail?"
+    assert first(passage, asked, CODES) == CODES.split(". ", 1)[1]
+
+
+def test_a_condition_answers_under_what_conditions(passage):
+    text = "Keys are lent by desks. Keys may be lent only if the chair agrees."
+    assert (
+        first(passage, "Under what conditions may keys be lent?", text) == "Keys may be lent only if the chair agrees."
+    )
+
+
+def test_the_long_form_of_an_abbreviation(passage):
+    text = "The VCL selection does not mean a check. Desks take part in the Vault Check List (VCL). A VCL is kept."
+    asked = "What does VCL stand for?"
+    assert first(passage, asked, text) == "Desks take part in the Vault Check List (VCL)."
+    table = "| Short | Long |\n|---|---|\n| VCL | Vault Check List |\n"
+    assert first(passage, asked, table) == "Short: VCL; Long: Vault Check List"
+    headed = "## Vault Check List (VCL)\n\nA VCL is kept by the desk."
+    assert first(passage, asked, headed) == "Vault Check List (VCL) A VCL is kept by the desk."
+    assert not extract(asked, [passage("A VCL is kept by the desk.")]).sentences
+
+
+def test_when_something_happened_is_a_date(passage):
+    text = "Before a vault agreement is signed, desks ask the chair."
+    assert not extract("When was the vault agreement signed?", [passage(text)]).sentences
+    assert extract("When is a vault agreement signed?", [passage(text)]).sentences
+
+
+def test_to_whom_is_the_role_behind_to(passage):
+    text = "Make the books of the vault available to the treasurer. The vault officer makes the books of the vault."
+    asked = "To whom must the books of the vault be made available?"
+    assert first(passage, asked, text) == "Make the books of the vault available to the treasurer."
+
+
+def test_a_statement_without_a_word_of_its_own_is_no_answer(passage):
+    text = "- Vault rules. “Vault rules” are the rules of 2019 on keys and seals."
+    assert (
+        first(passage, "Which rules are the vault rules?", text)
+        == "“Vault rules” are the rules of 2019 on keys and seals."
+    )
+
+
+def test_a_list_of_duties_is_no_list_of_roles(passage):
+    text = (
+        "Notwithstanding the duties of the bank as keeper, a courier must:\n\n"
+        "- carry keys and seals in a locked van, as the law of the authority says;\n"
+        "- follow all of the rules on vans of the council.\n"
+    )
+    assert not any("carry" in each.text for each in extract("Who is the keeper?", [passage(text)]).sentences)
+
+
+def test_a_rule_with_its_own_unless_and_a_lead_in_do_not_limit_the_sentence_before(passage):
+    text = (
+        "The bank is the keeper of keys. Notwithstanding that, the courier does this:\n\n- carry keys.\n\n"
+        "Seals are red. Unless the desk is closed, files are kept by the desk.\n"
+    )
+    assert first(passage, "Who is the keeper of keys?", text) == "The bank is the keeper of keys."
+    assert first(passage, "Are seals red?", text) == "Seals are red."
+
+
+def test_a_definition_begins_with_what_is_asked_about(passage):
+    text = (
+        "Binding of aged keys is preferred after a loss. The desk follows this key binding: [...].\n\n"
+        "Aged key binding refers to the tie between a key and a desk."
+    )
+    asked = "What is aged key binding?"
+    assert first(passage, asked, text) == "Aged key binding refers to the tie between a key and a desk."
+    note = 'The desk has these aged keys[^1]: [...].\n\n[^1]: _"Aged keys" means keys that are older than a year._'
+    assert "older than a year" in first(passage, "What are aged keys?", note)
+
+
+def test_a_title_in_the_line_of_a_rule_says_what_the_rule_is_about(passage):
+    text = "(a) Return for Cause. The courier hands a key back within 3 days.\n\n(b) Loss. A key is replaced in 9 days."
+    assert "3 days" in first(passage, "How soon is a key handed back in a return for cause?", text)
