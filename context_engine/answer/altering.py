@@ -46,7 +46,7 @@ def altered(
     lead: Sequence[MeaningToken],
     own: Sequence[MeaningToken],
     words: Sequence[str] = (),
-    said: Sequence[str] = (),
+    claimed: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
     """Yield what a sentence changes, if it repeats a statement nearly word for word; nothing otherwise.
 
@@ -56,7 +56,7 @@ def altered(
     Args:
         claim: the sentence, as `reading.read` returns it.
         lead, own: the statement's lead-in, which the sentence may leave out, and its own words.
-        words, said: all words and marks of the statement and of the sentence, in lower case.
+        words, claimed: all words and marks of the statement and of the sentence, in lower case.
     """
     sentence = _content(claim)
     whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
@@ -71,7 +71,7 @@ def altered(
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
-    yield from _unrestricted(said, words)
+    yield from _unrestricted(claimed, words)
     if _exchanges_modals(sentence, statement):
         yield SentenceFinding("modal", "two modals stand in each other's place")
     if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
@@ -184,16 +184,16 @@ def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[Mean
     return words == others and texts[0] != texts[1]
 
 
-def _unrestricted(said: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
+def _unrestricted(claimed: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
     """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it.
 
     And for a subject of one word ("persons may") that the statement refers back to: "any such person may".
     """
-    if said[1:2] and said[1] in _MODALS:
-        kind = stems([said[0]])
+    if claimed[1:2] and claimed[1] in _MODALS:
+        kind = stems([claimed[0]])
         if any(first == "such" and stems([second]) == kind for first, second in pairwise(words)):
-            yield SentenceFinding("altered", f'the passage says it of "such {said[0]}", not of all')
-    for word in dict.fromkeys(word for word, following in pairwise(said) if following in _MODALS):
+            yield SentenceFinding("altered", f'the passage says it of "such {claimed[0]}", not of all')
+    for word in dict.fromkeys(word for word, following in pairwise(claimed) if following in _MODALS):
         behind = {following for before, following in pairwise(words) if before == word}
         if behind and behind <= _RELATIVES:
             yield SentenceFinding("altered", f'the passage says it of "{word} {min(behind)} ...", not of all')

@@ -225,8 +225,8 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     own = item.statement.text()
     if len(_BRACKETED.findall(claim)) != len(_BRACKETED.findall(own)):
         claim, own = _BRACKETED.sub("", claim), _BRACKETED.sub("", own)
-    words, said = (_WORD.findall(normalised(text).lower()) for text in (own, claim))
-    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own), words, said)))
+    words, claimed = (_WORD.findall(normalised(text).lower()) for text in (own, claim))
+    return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own), words, claimed)))
 
 
 def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:
