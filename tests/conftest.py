@@ -117,20 +117,11 @@ def _room_in_memory() -> bool:
     return may_run and there.f_bavail * there.f_frsize > ROOM and os.access(IN_MEMORY, os.W_OK)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
-    """Let every second worker collect from the end: in a fresh clone each then compiles one half for both."""
-    report = yield
-    if isinstance(collector, pytest.Directory) and int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2:
-        report.result.reverse()
-    return report
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
-        # As every other worker has them. Those of servers come first, so that one worker has them all and alone starts
-        # the servers: the last of its tests are what others take over from it.
-        items.sort(key=lambda item: ("engines" not in item.path.parts, item.path.parts))
+        # The tests of servers come first, so that one worker has them all and starts each server once: the others take
+        # over the last of its tests.
+        items.sort(key=lambda item: "engines" not in item.path.parts)
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]

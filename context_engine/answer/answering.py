@@ -29,8 +29,10 @@ from context_engine.errors import ChatModelError, CostLimitReached, InvalidReque
 _POLICIES: Final = get_args(AnswerPolicy)
 _MOST_EXTRACTED: Final = 3
 _REFUSED: Final = {
-    Decision.NO_MATCH: "Nothing relevant was found in the sources of this domain. Use other words, or another domain.",
-    Decision.OUT_OF_SCOPE: "This question is not one for this domain. Ask another domain, or name the subject.",
+    Decision.NO_MATCH: "Nothing relevant was found in the sources of this domain. Use other words, the language of the "
+    "documents, or another domain.",
+    Decision.OUT_OF_SCOPE: "This question is not one for this domain. Ask another domain, name the subject, or ask in "
+    "the language of the documents.",
     Decision.INCOMPLETE: "A source that this answer needs gave nothing. The warnings name it and say what to mend.",
 }
 _NO_SUBJECT: Final = (

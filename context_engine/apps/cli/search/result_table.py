@@ -36,9 +36,10 @@ _PAGED: Final = ".pdf"
 _RANK: Final = 4
 _SAMPLE: Final = 500
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}
+_OTHER_WORDS: Final = "No relevant information found. Use other words, the documents' language, or another domain."
 _NOTHING: Final = {
-    Decision.OUT_OF_SCOPE: "No relevant information found",
-    Decision.NO_MATCH: "No relevant information found",
+    Decision.OUT_OF_SCOPE: _OTHER_WORDS,
+    Decision.NO_MATCH: _OTHER_WORDS,
     Decision.INCOMPLETE: "Nothing can be concluded: evidence is missing",
 }
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import respx
 
+from context_engine import errors
 from context_engine.apps.integrations.knowledge import Server, ServerUnreachable
 from context_engine.errors import (
     AllSourcesFailed,
@@ -24,14 +25,11 @@ from context_engine.service.contract.rag import RAGQueryRequest
 
 from .test_passages import ANSWER, answer
 
-
-def errors_of(kind: type[ContextEngineError]) -> set[type[ContextEngineError]]:
-    return {kind}.union(*map(errors_of, kind.__subclasses__()))
-
-
 URL = "https://search.bank.example"
 TOKEN = "fictitious-token-of-a-test-0123456789"
 QUESTION = RAGQueryRequest(query="loss", top_k=3)
+KINDS = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ContextEngineError)}
+"""The codes of the published errors."""
 
 
 @pytest.fixture
@@ -115,7 +113,7 @@ def test_an_address_that_is_none_is_refused_by_its_name():
         Server("search.bank.example")
 
 
-@pytest.mark.parametrize("code", sorted(kind.code for kind in errors_of(ContextEngineError)))
+@pytest.mark.parametrize("code", sorted(KINDS))
 def test_an_error_of_any_class_can_be_read_and_pickled(route, server, code):
     detail = {"code": code, "detail": "the reason", "status": 400}
     route.mock(return_value=httpx.Response(400, json=detail, headers={"Content-Type": "application/problem+json"}))
