@@ -108,9 +108,9 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
             yield SentenceFinding(code, f'"{token.written}" is not in the passage')
         elif token.is_name:
             yield SentenceFinding("name", f'"{token.written}" is not in the passage')
-    said = exact(claim)
-    for (key, value), count in (said - exact(clause.tokens)).items():
-        if key in keys and count < said[key, value]:
+    claimed = exact(claim)
+    for (key, value), count in (claimed - exact(clause.tokens)).items():
+        if key in keys and count < claimed[key, value]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
     if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
@@ -124,12 +124,14 @@ def _is_other_name(claim: Sequence[MeaningToken], place: int, clause: Clause, ow
     token = claim[place]
     if not token.is_name or token.kind is not MeaningKind.WORD or clause.cells or token.key in own:
         return False
-    said = content_keys(claim)
+    claimed = content_keys(claim)
     before = next((each.key for each in reversed(claim[:place]) if each.key in own and each.kind in CONTENT), "")
     words = [each.key for each in clause.tokens if each.kind in CONTENT]
     behind = {following for word, following in pairwise(words) if word == before}
     is_replaced = (
-        bool(behind) and behind.isdisjoint(said) and not any(each.kind is MeaningKind.BREAK for each in claim[:place])
+        bool(behind)
+        and behind.isdisjoint(claimed)
+        and not any(each.kind is MeaningKind.BREAK for each in claim[:place])
     )
     return is_replaced or token.written.removesuffix("s") not in clause.written
 
@@ -178,10 +180,10 @@ def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
 
 def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
     """Yield conditions and exceptions of which the sentence leaves out most words."""
-    said = content_keys(claim)
+    claimed = content_keys(claim)
     for condition in clause.bound:
         keys = content_keys(condition)
-        if len(keys & said) < _ABOUT_CONDITION * len(keys):
+        if len(keys & claimed) < _ABOUT_CONDITION * len(keys):
             words = " ".join(token.written for token in condition)
             yield SentenceFinding("condition", f'the sentence leaves out "{words}"')
 

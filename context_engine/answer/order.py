@@ -124,8 +124,8 @@ def _repeated(claim: Sequence[MeaningToken], own: Sequence[MeaningToken], kept: 
     """Return the keys that the sentence says again where the clause has a pronoun."""
     if not any(token.kind is MeaningKind.LINK and token.key == "it" for token in own):
         return frozenset()
-    said, stated = (Counter(token.written for token in tokens if token.kind in CONTENT) for tokens in (claim, own))
-    return frozenset(claim[place].key for place in kept if said[claim[place].written] > stated[claim[place].written])
+    claimed, stated = (Counter(token.written for token in tokens if token.kind in CONTENT) for tokens in (claim, own))
+    return frozenset(claim[place].key for place in kept if claimed[claim[place].written] > stated[claim[place].written])
 
 
 def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
@@ -237,13 +237,13 @@ def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
 
 def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if two names have each other's preposition: "from Rome to Oslo", of "from Oslo to Rome"."""
-    said, stated = (
+    claimed, stated = (
         {token.key: introduced(tokens, place) for place, token in [*enumerate(tokens)][::-1] if token.is_name}
         for tokens in (claim, own)
     )
-    shared = [key for key in said.keys() & stated.keys() if {said[key], stated[key]}.isdisjoint(("", "^"))]
+    shared = [key for key in claimed.keys() & stated.keys() if {claimed[key], stated[key]}.isdisjoint(("", "^"))]
     for first, second in combinations(sorted(shared), 2):
-        if said[first] == stated[second] != said[second] == stated[first]:
+        if claimed[first] == stated[second] != claimed[second] == stated[first]:
             yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
 
 
@@ -266,8 +266,8 @@ def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> I
             kinds = {following.kind for token, following in pairwise(own) if token.key == last.key}
             if kinds and MeaningKind.BREAK not in kinds:
                 yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
-    said, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
-    for last, after in pairwise(said):
+    claimed, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
+    for last, after in pairwise(claimed):
         ends = after.kind is MeaningKind.MODAL or (after.kind is MeaningKind.BREAK and last.key != "be")
         if ends and last.kind is MeaningKind.LINK and last.key not in _STAND_ALONE:
             kinds = {following.kind for token, following in pairwise(stated) if token.key == last.key}

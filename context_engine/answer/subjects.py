@@ -171,12 +171,12 @@ def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken],
 
     A word that the rest of the clause says too counts for the subject only if the sentence says it as often.
     """
-    said = _counted(claim) - (_counted(own) - _counted(whole))
+    claimed = _counted(claim) - (_counted(own) - _counted(whole))
     subject = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, whole)]
     kept = -1
     for place, token in enumerate(subject):
-        if said[token.key] > 0:
-            said[token.key] -= 1
+        if claimed[token.key] > 0:
+            claimed[token.key] -= 1
             kept = place
     return kept >= 0 and len(content_keys(subject[kept + 1 :])) >= _LEAST_RESTRICTION
 
