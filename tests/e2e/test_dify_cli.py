@@ -194,6 +194,7 @@ def test_doctor_as_a_table(bank: Path) -> None:
 
 
 def test_doctor_asks_no_query_if_told_so(bank: Path, dify: FakeDify) -> None:
+    ingest_register(bank)
     result, found = doctored("--no-query")
     assert result.exit_code == 0
     assert all("retrieve" not in request.path for request in dify.requests)
