@@ -88,7 +88,6 @@ def test_a_message_in_a_message(one, message):
     )
 
 
-@pytest.mark.wording
 def test_a_report_on_delivery_is_read(one):
     status = "Reporting-MTA: dns; mail.example\n\nFinal-Recipient: rfc822;desk@harbour.example\nStatus: 5.1.1\n"
     parts = "--b\nContent-Type: text/plain\n\nNot delivered.\n--b\nContent-Type: message/delivery-status\n\n"
@@ -100,6 +99,7 @@ def test_a_report_on_delivery_is_read(one):
     )
 
 
+@pytest.mark.wording
 def test_attachments_are_documents_of_their_own_or_said(read, message, saved, counter):
     document = docx.Document()
     document.add_paragraph("The policy itself.")
