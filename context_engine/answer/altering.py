@@ -185,9 +185,10 @@ def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[Mean
 
 
 def _unrestricted(claimed: Sequence[str], words: Sequence[str]) -> Iterator[SentenceFinding]:
-    """Yield a finding for a word right before a modal that has a relative clause wherever the statement says it.
+    """Yield a finding if the sentence says of all of a kind what the statement says of some: "desks may".
 
-    And for a subject of one word ("persons may") that the statement refers back to: "any such person may".
+    The statement restricts the word before the modal by a relative clause ("desks that hold cash may"), or refers back
+    to some ("any such desk may").
     """
     if claimed[1:2] and claimed[1] in _MODALS:
         kind = stems([claimed[0]])

@@ -118,8 +118,10 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
 
 
 def _is_other_name(claim: Sequence[MeaningToken], place: int, clause: Clause, own: frozenset[str]) -> bool:
-    """Return whether a name stands only around the clause, and there in another form ("Regulator", of "Regulation"), or
-    in the sentence where the clause has another word: "sends the New Product", of "sends the proposal".
+    """Return whether the clause does not name what the sentence names at this place.
+
+    Only the headings around the clause have the name, in another form ("Regulator" for "Regulation"), or the name takes
+    the place of another word of the clause ("sends the New Product" for "sends the proposal").
     """
     token = claim[place]
     if not token.is_name or token.kind is not MeaningKind.WORD or clause.cells or token.key in own:

@@ -286,8 +286,9 @@ def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
 
 
 def _other_act(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if another verb stands behind a modal than in the clause, and a noun of one of the two in the
-    other text: "may authenticate", of "may set terms of authentication".
+    """Yield a finding if a noun of the clause has become the verb after a modal, or the other way round.
+
+    "May authenticate" is not supported by "may set terms of authentication".
     """
     acts, own_acts = _acts(claim), _acts(own)
     if _PERFORM & {*acts, *own_acts}:

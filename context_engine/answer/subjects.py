@@ -68,8 +68,9 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
 
 
 def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence begins with something else than what "it" or "they" of the clause stands for, or
-    with many of a kind where "it" stands for one of it: "reports", for "the first report".
+    """Yield a finding if the sentence begins with another subject than the one "it" or "they" of the clause stands for.
+
+    A plural is another subject than a single thing: "reports" for "the first report".
     """
     if not clause.referents or not clause.own or clause.own[0].written not in _STAND_FOR:
         return

@@ -361,5 +361,5 @@ class ProblemProtocol(H11Protocol):
 
 def _malformed(sent: bytes) -> str:
     if sent.startswith(_TLS):
-        return "it began with TLS, which this port does not speak: send plain HTTP, or https to the proxy in front"
-    return "it is no well-formed HTTP/1.1: send a request line, one Host header, and the other headers one a line"
+        return "the connection began with TLS, and this port takes plain HTTP: use http, or the proxy's https address"
+    return "the request is not well-formed HTTP/1.1: send a request line, then one header on each line, with one Host"

@@ -92,9 +92,9 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
 
 
 def _with_heads(lines: Sequence[PdfLine], tall: float) -> Sequence[PdfLine]:
-    """Mark the first and last line of a page as in the place of headers and footers if they stand apart from the text.
+    """Mark the first and last line of a page as a possible header and footer if a gap separates them from the text.
 
-    Pages with wide margins have them farther inside. A much larger line is a title.
+    A page with wide margins has them farther inside than other pages. A much larger line is a title and stays unmarked.
     """
     sizes = Counter({line.size: 0 for line in lines})
     for line in lines:

@@ -167,7 +167,7 @@ def _print(affected: Sequence[AffectedAnswer]) -> None:
         print_table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), map(_row, affected))
     counts = _counts(affected)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
-    none = "No answer used it. Ids count exactly as written: 'audit show' of an answer has those of its chunks."
+    none = "No answer used it. Write an id exactly as it is: 'audit show' of an answer lists the ids of its chunks."
     note(f"{counted(counts['answers'], 'answer')} used it: {summary}." if affected else none)
 
 

@@ -171,7 +171,7 @@ def chat_problem(problem: Problem, headers: Mapping[str, str], _scope: Scope) ->
 
 def _chat_error(problem: Problem) -> str:
     fields = (f"{field.pointer or 'the body'} {field.detail}: {field.mend}".rstrip(": ") for field in problem.errors)
-    mend = "" if "'detail'" in problem.mend else problem.mend  # this form has no such field
+    mend = "" if problem.status in (400, 422) else problem.mend  # it names fields that this form does not have
     parts = (part for part in (problem.detail, *fields, mend) if part)
     message = " ".join(part if part.endswith((".", "?")) else f"{part}." for part in parts)
     error = ChatError(message=message, type=problem.code, code=problem.code)
