@@ -11,7 +11,7 @@ from context_engine.answer.answering import Event, Finished, Started, Stated
 from context_engine.answer.composed import sentence_text, separator
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
 from context_engine.core.models import Principal
-from context_engine.errors import InvalidRequest
+from context_engine.errors import InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment
 
 _MOST_MESSAGES: Final = 200
@@ -52,6 +52,12 @@ class StreamOptions(_Sent):
     include_usage: bool | None = None
 
 
+class ResponseFormat(_Sent):
+    """The form of an answer; only `text` is given."""
+
+    type: str
+
+
 class CompletionRequest(_Sent):
     """A chat; the domain's settings decide about model, temperature and length."""
 
@@ -59,6 +65,9 @@ class CompletionRequest(_Sent):
     messages: tuple[ChatMessageIn, ...] = Field(min_length=1, max_length=_MOST_MESSAGES)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    n: int | None = Field(None, description="Answers; only 1 is given.")
+    response_format: ResponseFormat | None = None
+    tool_choice: Any = Field(None, description="A tool is never called; `none` or `auto` if sent.")
 
 
 class _Given(BaseModel):
@@ -135,8 +144,10 @@ def chat_question(body: CompletionRequest) -> AnswerRequest:
     """Return the question of a chat: its last user message, with the turns before it.
 
     Raises:
-        InvalidRequest: there is no user message with text, or the question, a turn or the model's name is too long.
+        InvalidRequest: there is no user message with text; the question, a turn or the model's name is too long; or
+            the client asks for several answers, for JSON or for a call of a tool.
     """
+    _refuse_other_forms(body)
     turns = [message for message in body.messages if message.role in ("user", "assistant") and message.text.strip()]
     if not turns or turns[-1].role != "user":
         raise InvalidRequest("messages must end with a user message that has text: it is the question")
@@ -148,6 +159,17 @@ def chat_question(body: CompletionRequest) -> AnswerRequest:
         first = error.errors(include_input=False, include_url=False)[0]
         where = "model" if first["loc"][0] in ("domain", "persona_key") else "messages"
         raise InvalidRequest(f"{where}: {first['msg']}") from None
+
+
+def _refuse_other_forms(body: CompletionRequest) -> None:
+    if body.n not in (None, 1):
+        raise InvalidRequest("n: a question has one answer here; send 1 or leave it out")
+    if body.response_format is not None and body.response_format.type != "text":
+        raise InvalidRequest(
+            "response_format: answers here are text; leave it out, and read 'context_engine' of the answer for JSON"
+        )
+    if body.tool_choice not in (None, "none", "auto"):
+        raise InvalidRequest("tool_choice: no tool is called here; send 'auto' or leave it out")
 
 
 def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:
@@ -232,3 +254,16 @@ def models_of(deployment: Deployment, principal: Principal) -> ModelList:
     endings = ("", *(f":{persona}" for persona in deployment.setup.resolver.personas))
     names = (f"{domain}{ending}" for domain in deployment.known_to(principal).names for ending in endings)
     return ModelList(data=tuple(ChatModelOut(id=name) for name in names))
+
+
+def model_of(deployment: Deployment, principal: Principal, name: str) -> ChatModelOut:
+    """Return a model by its name.
+
+    Raises:
+        UnknownDomain: the principal may search no such domain, or there is no such persona.
+    """
+    models = models_of(deployment, principal).data
+    for model in models:
+        if model.id == name:
+            return model
+    raise UnknownDomain(name, [model.id for model in models if ":" not in model.id])

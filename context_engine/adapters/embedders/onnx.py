@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from context_engine.adapters.embedders.cache import CacheOptions, cached
-from context_engine.adapters.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
+from context_engine.adapters.embedders.local import Encoder, LocalEmbedder
 from context_engine.adapters.embedders.prefixes import chosen_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
 from context_engine.adapters.model_access.local_models import LONGEST, OnnxModel, OnnxRun, model_name
@@ -32,6 +32,8 @@ class OnnxOptions(CacheOptions):
         pooling: how token vectors are pooled; as the folder says if None.
         threads: CPU threads; the runtime's own choice if None.
         max_tokens: longer texts are cut.
+        batch_size: texts given to the model at once. More take memory and on a CPU no less time: with MiniLM and texts
+            of up to 400 words, 8 took 0.4 GB above the idle process, 32 took 1.9 GB.
         query_prefix, document_prefix: override the prefixes in the model's files, or those known for its name.
     """
 
@@ -39,7 +41,7 @@ class OnnxOptions(CacheOptions):
     pooling: Pooling | None = None
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     max_tokens: Annotated[int, Field(ge=8, le=32_768)] = LONGEST
-    batch_size: Annotated[int, Field(ge=1, le=4096)] = BATCH_SIZE
+    batch_size: Annotated[int, Field(ge=1, le=4096)] = 8
     query_prefix: str | None = None
     document_prefix: str | None = None
 

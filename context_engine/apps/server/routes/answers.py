@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import closing
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Scope
 
@@ -19,11 +19,13 @@ from context_engine.answer.chat import (
     ChatCompletion,
     ChatError,
     ChatErrorAnswer,
+    ChatModelOut,
     CompletionRequest,
     ModelList,
     chat_chunks,
     chat_completion,
     chat_question,
+    model_of,
     models_of,
 )
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, CheckRequest, event_json, event_name
@@ -48,6 +50,7 @@ _CHAT_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
+ModelName = Annotated[str, Path(description="A domain, or DOMAIN:PERSONA.", max_length=200)]
 
 
 class _Question(NamedTuple):
@@ -162,6 +165,16 @@ async def chat_completions(request: Request, body: CompletionRequest) -> Respons
 async def chat_models(request: Request) -> Response:
     """The OpenAI list of models: the domains that the caller may search, alone and with each persona."""
     return await service_of(request).json(request, lambda deployment, caller: models_of(deployment, caller.principal))
+
+
+@router.get(
+    "/v1/models/{model}", summary="Show a domain as a model", response_model=ChatModelOut, responses=_CHAT_ERRORS
+)
+async def chat_model(request: Request, model: ModelName) -> Response:
+    """A model of the list by its id; 404 if the caller may not search the domain."""
+    return await service_of(request).json(
+        request, lambda deployment, caller: model_of(deployment, caller.principal, model)
+    )
 
 
 def chat_problem(problem: Problem, headers: Mapping[str, str], _scope: Scope) -> Response:

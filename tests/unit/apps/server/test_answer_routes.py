@@ -153,6 +153,22 @@ def test_a_chat_client_gets_errors_in_its_own_form(client, chat, status, code):
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
+@pytest.mark.parametrize(
+    ("field", "status"),
+    [
+        ({"n": 2}, 422),
+        ({"response_format": {"type": "json_object"}}, 422),
+        ({"tool_choice": "required"}, 422),
+        ({"tool_choice": {"type": "function", "function": {"name": "pay"}}}, 422),
+        ({"n": 1, "response_format": {"type": "text"}, "tools": [], "tool_choice": "auto"}, 200),
+    ],
+)
+def test_what_a_chat_client_would_wait_for_in_vain_is_refused(client, field, status):
+    chat = {"model": "ORM", "messages": [{"role": "user", "content": QUESTION}]}
+    response = post(client, "/v1/chat/completions", {**chat, **field})
+    assert response.status_code == status, response.text
+
+
 @pytest.mark.wording
 def test_its_message_says_what_to_send_and_names_no_field_that_it_lacks(client):
     message = post(client, "/v1/chat/completions", {"model": "ORM", "messages": []}).json()["error"]["message"]
@@ -171,6 +187,16 @@ def test_the_domains_are_the_models(client):
     names = [model["id"] for model in client.get("/v1/models", headers=as_(CLERK)).json()["data"]]
     assert names[0] == "ORM"
     assert all(name == "ORM" or name.startswith("ORM:") for name in names)
+
+
+def test_a_model_is_shown_by_its_id(client):
+    persona = client.get("/v1/models", headers=as_(CLERK)).json()["data"][1]["id"]
+    for name in ("ORM", persona):
+        model = client.get(f"/v1/models/{name}", headers=as_(CLERK)).json()
+        assert (model["id"], model["object"]) == (name, "model")
+    for name in ("OMR", "ORM:nobody", "NPA"):
+        response = client.get(f"/v1/models/{name}", headers=as_(CLERK))
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_domain"), name
 
 
 def test_an_answer_of_the_callers_own_model_is_checked(client):
