@@ -135,7 +135,8 @@ def allowed_values(schema: Mapping[str, Any]) -> str:
     if kind in ("integer", "number"):
         return ("a whole number" if kind == "integer" else "a number") + _range(schema)
     if kind == "array":
-        return f"a list, each item {allowed_values(schema.get('items', {}))}"
+        item = allowed_values(schema.get("items", {}))
+        return "a list of mappings" if item == "a mapping" else f"a list of {item}"
     if schema.get("format") == "date":
         return "a day such as 2025-06-30"
     if kind == "string" and "pattern" in schema:
