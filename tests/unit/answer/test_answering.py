@@ -127,6 +127,25 @@ def test_a_model_that_fails_at_once_is_replaced_by_quotes(bank):
     assert any("the chat model is down" in warning for warning in answer.warnings)
 
 
+def test_a_model_from_elsewhere_that_raises_what_it_likes_is_replaced_too(bank):
+    answer = answered(bank, ScriptedModel(TypeError("with the prompt in its text")))
+    assert answer.mode == "extractive" and answer.sentences
+    assert any("scripted failed with TypeError" in warning for warning in answer.warnings)
+    assert not any("prompt" in warning for warning in answer.warnings)
+
+
+def test_an_entailment_model_that_raises_is_said_and_nothing_unjudged_is_shown(bank):
+    class Broken(Doubter):
+        def entails(self, texts: Sequence[str], sentence: str) -> float | None:
+            raise KeyError("no model")
+
+    label = label_of(bank, "24 hours")
+    writer = Writer(ScriptedModel(TRUE.replace("[1]", label)), entails=Broken())
+    answer = last_of(Answerer(bank.engine, writer=writer).stream(asked()))
+    assert answer.mode == "extractive"
+    assert any("failed with KeyError" in warning for warning in answer.warnings)
+
+
 def test_a_model_that_fails_later_keeps_what_was_supported(bank):
     label = label_of(bank, "24 hours")
     answer = answered(bank, ScriptedModel(TRUE.replace("[1]", label), "And", ChatModelError("it broke off")))
