@@ -66,6 +66,11 @@ class Answer:
         return () if self.refusal is not None else self.allowed
 
     @property
+    def own_warnings(self) -> tuple[str, ...]:
+        """The warnings about the answer itself, beside those of its search."""
+        return tuple(self.warnings[len(self.result.warnings) :])
+
+    @property
     def allowed(self) -> tuple[Sentence, ...]:
         """The sentences that the policy lets through, each by itself."""
         return tuple(sentence for sentence in self.sentences if self.allows(sentence))

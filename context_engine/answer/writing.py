@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -19,8 +20,9 @@ from context_engine.core.context.fence import fence
 from context_engine.core.models import ChatMessage, ChatUsage, Context
 from context_engine.core.protocols import ChatModel, Entailment
 from context_engine.core.tracing import ChatAsked, Step, spanned
-from context_engine.errors import ChatModelError
+from context_engine.errors import ChatModelError, ContextEngineError
 
+logger = logging.getLogger(__name__)
 Stopped = Callable[[], bool]
 COUNTER: Final = ApproxTokenCounter()
 NO_ANSWER: Final = "NO ANSWER"
@@ -97,7 +99,10 @@ class Judge:
         """Return an opinion; see `Entailment`."""
         if self._model is None:
             return next(self._again, None)
-        self.opinions.append(self._model.entails(texts, sentence))
+        try:
+            self.opinions.append(self._model.entails(texts, sentence))
+        except Exception as error:
+            raise _failure(self.name, error) from error
         return self.opinions[-1]
 
 
@@ -196,11 +201,21 @@ class Writer:
         except ChatModelError as error:
             written.finish, written.usage = "failed", error.usage
             raise
+        except ContextEngineError:
+            raise
+        except Exception as error:  # of a model from elsewhere; its text may hold what the model was told
+            written.finish = "failed"
+            raise _failure(self.name, error) from error
         finally:
             if written.usage is None and written.text:  # nobody read it to its end
                 written.usage = ChatUsage(sent, COUNTER.count(written.text), estimated=True)
             if self._spending is not None and reserved is not None:
                 written.cost = self._spending.settle(reserved, written.usage)
+
+
+def _failure(name: str, error: Exception) -> ChatModelError:
+    logger.debug("%s raised", name, exc_info=error)
+    return ChatModelError(f"{name} failed with {type(error).__name__} (its text is in the debug log)")
 
 
 def messages_of(question: str, context: Context, notes: str = "") -> list[ChatMessage]:

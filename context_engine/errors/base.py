@@ -157,8 +157,9 @@ class ConfigError(ContextEngineError):
 
     @classmethod
     def together(cls, problems: Sequence[ConfigError]) -> ConfigError:
-        """Return one error for several problems: the first, which carries the others."""
-        first, *others = dict.fromkeys(single for problem in problems for single in problem.each)
+        """Return one error for several problems: the first, which carries the others; equal ones count once."""
+        singles = [single for problem in problems for single in problem.each]
+        first, *others = {(type(single), str(single)): single for single in singles}.values()
         first.others = tuple(others)
         return first
 

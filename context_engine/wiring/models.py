@@ -19,7 +19,7 @@ from context_engine.core.protocols import ChatModel, Clock, Embedder, Entailment
 from context_engine.core.query.features import UNKNOWN, language
 from context_engine.core.query.prepare import question_kind
 from context_engine.core.ranking.scope import AUTO
-from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, nearest
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.connections import Connection
 from context_engine.settings.layers import with_layer
@@ -94,6 +94,12 @@ def _open(group: str, name: str, options: Mapping[str, Any], context: ModelConte
         options_key = "options" if file is None else f"{key}_options"
         where = ".".join(part for part in (options_key, error.key) if part)
         raise ConfigError(error.problem, file=file, key=where) from error
+    except ContextEngineError:
+        raise
+    except Exception as error:  # of foreign code, whose error text may hold secrets
+        made = "(options, context)" if _takes(factory, options, context) else "()"
+        problem = f"{name!r} failed with {type(error).__name__} when its entry point was called with {made}"
+        raise ConfigError(problem, file=file, key=key) from error
 
 
 def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:

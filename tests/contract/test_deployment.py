@@ -80,6 +80,21 @@ def test_no_secret_is_written_into_the_files() -> None:
     assert not [resource for resource in KUBERNETES if resource["kind"] == "Secret"]
 
 
+def test_every_container_of_compose_may_read_its_secrets() -> None:
+    users = {name: service["user"] for name, service in COMPOSE["services"].items() if service.get("secrets")}
+    assert set(users) == {"context-engine", "postgres", "redis"}
+    assert {user.partition(":")[2] for user in users.values()} == {"10001"}, "the group of the files"
+
+
+def test_postgresql_of_compose_speaks_tls_with_the_certificate_that_the_service_checks() -> None:
+    server = COMPOSE["services"]["postgres"]
+    named = dict(re.findall(r"-c (ssl\w*)=(\S+)", server["command"]))
+    assert named.pop("ssl") == "on"
+    assert {Path(file).name for file in named.values()} <= set(server["secrets"])
+    assert Path(named["ssl_cert_file"]).name in SERVICE["secrets"]
+    assert Path(named["ssl_key_file"]).name not in SERVICE["secrets"]
+
+
 def test_the_grace_period_is_longer_than_an_orderly_stop() -> None:
     environment, configured = SERVICE["environment"], Settings.model_validate_json(config_map("rag-pipeline.json"))
     drain_s, stop_s = (float(environment[f"CONTEXT_ENGINE_SERVER_{name}_S"]) for name in ("DRAIN", "STOP"))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -30,7 +32,7 @@ def run(script: str, folder: Path, **more: str) -> str:
 
 
 def test_every_block_is_run() -> None:
-    assert set(BLOCKS) == {"secrets", "init-container", "backup", "restore", "upgrade"}
+    assert set(BLOCKS) == {"secrets", "connection", "init-container", "backup", "restore", "upgrade"}
     assert len(re.findall(r"^```(?!text)\w", GUIDE, flags=re.M)) == len(BLOCKS), "name every block that is not text"
 
 
@@ -49,6 +51,26 @@ def test_the_secrets_are_those_of_compose_and_nobody_else_may_read_them(tmp_path
         file = tmp_path / secret["file"]
         assert file.read_text().strip() and (file.stat().st_mode & 0o777, file.stat().st_gid) == (0o640, 10001)
     assert (tmp_path / "secrets").stat().st_mode & 0o007 == 0
+
+
+def test_the_connection_of_compose_names_its_server_and_secrets() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    secrets = compose["services"]["context-engine"]["secrets"]
+    (connection,) = yaml.safe_load(BLOCKS["connection"]).values()
+    assert urlsplit(connection["base_url"]).hostname in compose["services"]
+    assert connection["ca_bundle"].rpartition("/")[2] in secrets
+    assert re.fullmatch(r"\$\{file:/run/secrets/(\w+)\}", connection["api_key"])[1] in secrets  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_the_init_container_may_run_again(tmp_path: Path) -> None:
+    prepare = "context-engine init . && context-engine ingest documents --domain HANDBOOK && mkdir backups"
+    run(f"{prepare} && context-engine backup backups", tmp_path)
+    (restore,) = yaml.safe_load(BLOCKS["init-container"])["initContainers"]
+    command = shlex.join(restore["command"]).replace("/backups", str(tmp_path / "backups"))
+    pod = {"CONTEXT_ENGINE_CONFIG_DIR": str(tmp_path), "CONTEXT_ENGINE_DATA_DIR": str(tmp_path / "pod")}
+    for _ in range(2):
+        assert "restored: 2 documents" in run(command, tmp_path, **pod)
 
 
 @pytest.mark.slow

@@ -167,3 +167,9 @@ def test_a_source_whose_extra_is_not_installed_says_what_to_install():
     found = errors.source_error_from(MissingExtra("aws_region of a connection", "aws"), "notes")
     assert str(found).endswith("Install it with: pip install 'dify-context-engine[aws]'")
     assert found.source_id == "notes" and "debug log" not in str(found)
+
+
+def test_a_problem_that_two_readers_find_counts_once() -> None:
+    twice = [errors.ConfigError("unknown setting", file="a.json", key="k") for _ in range(2)]
+    other = errors.ConfigError("unknown setting", file="b.json", key="k")
+    assert [problem.file for problem in errors.ConfigError.together([*twice, other]).each] == ["a.json", "b.json"]

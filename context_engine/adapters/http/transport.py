@@ -35,12 +35,18 @@ def tls_context(connection: Connection) -> ssl.SSLContext:
         return context
     except (OSError, ssl.SSLError) as error:
         reason = type(error).__name__
-    raise ConfigError(f"a certificate file of the connection to {connection.shown_url} cannot be used ({reason})")
+    named = connection.ca_bundle or connection.client_certificate
+    file = "a certificate file of" if named else "the file in SSL_CERT_FILE, trusted by"
+    raise ConfigError(f"{file} the connection to {connection.shown_url} cannot be used ({reason})")
 
 
 _CONNECT_S: Final = 5.0
 _KEEP_ALIVE_S: Final = 5.0
 _MOST_IDLE: Final = 32  # httpx goes through every idle connection on each call
+_NO_PROXY: Final = (
+    "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY or NO_PROXY cannot be used: a proxy is an http or https URL, and NO_PROXY "
+    "lists names and addresses, IPv6 without brackets"
+)
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
 
 
@@ -114,18 +120,24 @@ def make_client(connection: Connection, *, max_connections: int | None = None) -
         max_connections: parallel calls; None if something else bounds them.
 
     Raises:
-        ConfigError: a certificate file cannot be used.
+        ConfigError: a certificate file cannot be used, or a proxy that the environment names.
     """
-    client = _Client(
-        verify=tls_context(connection),
-        proxy=connection.proxy.get_secret_value() if connection.proxy else None,
-        limits=httpx.Limits(
-            max_connections=max_connections,
-            max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
-            keepalive_expiry=_KEEP_ALIVE_S,
-        ),
-        follow_redirects=False,
-    )
+    context = tls_context(connection)
+    try:
+        client = _Client(
+            verify=context,
+            proxy=connection.proxy.get_secret_value() if connection.proxy else None,
+            limits=httpx.Limits(
+                max_connections=max_connections,
+                max_keepalive_connections=min(connection.max_connections, _MOST_IDLE),
+                keepalive_expiry=_KEEP_ALIVE_S,
+            ),
+            follow_redirects=False,
+        )
+    except (ValueError, ImportError, httpx.InvalidURL):  # raised below, because a URL may hold a password
+        client = None
+    if client is None:
+        raise ConfigError(_NO_PROXY)
     keep_deadlines(client)
     return client
 

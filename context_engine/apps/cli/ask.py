@@ -147,6 +147,8 @@ def print_answer(console: Console, answer: Answer, places: Places) -> None:
     console.print()
     for line in _searches(answer):
         show(console, line)
+    for warning in answer.own_warnings:
+        show(console, Text(clean(warning), "yellow"))
     for line in beside_the_answer(answer.result):
         show(console, line)
     show(console, _summary(answer))

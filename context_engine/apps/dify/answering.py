@@ -227,8 +227,9 @@ def answer_output(answer: Answer, stated: str, form: SearchForm, *, demo: bool, 
     conflicts = [inert(_conflict_text(conflict, tongue)) for conflict in answer.conflicts]
     text = stated if refusal is None else _label_of_the_demo(tongue, demo) + _refused(refusal, tongue)
     text = "\n\n".join([text, *map(_fitted_text, conflicts)])
-    own = answer.warnings[len(answer.result.warnings) :]
-    warnings = fitted("warnings", plain([*searched.variables["warnings"], *inert_values(own)])).value or []
+    warnings = (
+        fitted("warnings", plain([*searched.variables["warnings"], *inert_values(answer.own_warnings)])).value or []
+    )
     variables = {
         **{name: searched.variables[name] for name in _OF_THE_SEARCH},
         "answer": text,

@@ -13,27 +13,30 @@ from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
+from context_engine.core.models import Settings
 from context_engine.errors import NotPermitted
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?")
 
 
-def check_host(host: str | None, allowed: Sequence[str], local_address: str | None) -> None:
+def check_host(host: str | None, settings: Settings, local_address: str | None) -> None:
     """Accept a request only if it was sent to a name of this service.
+
+    Its names are those of `server_allowed_hosts`, NAME, or NAME:PORT to allow only that port; without any, those of
+    this machine; and always the one of `server_public_url`.
 
     Args:
         host: the header, NAME or NAME:PORT, with any port.
-        allowed: NAME, or NAME:PORT to allow only that port; empty: the names of this machine.
+        settings: those in force.
+        local_address: the address at which the request arrived.
 
     Raises:
         NotPermitted: the name is missing or not allowed.
     """
-    match = _HOST.fullmatch(host or "")
-    name = match["name"].casefold() if match else ""
-    names = [name.casefold() for name in allowed]
-    right = (name in names or (host or "").casefold() in names) if names else name in _own_names(local_address)
-    if not match or not right:
+    name, public = _name(host or ""), urlsplit(settings.server_public_url or "").netloc
+    names = {given.casefold() for given in settings.server_allowed_hosts or _own_names(local_address)}
+    if not name or not {name, (host or "").casefold()} & {*names, _name(public)}:
         raise NotPermitted(
             "the request was sent to a name (Host) that is not one of this service: use one that is, or have the "
             "operator add the name to server_allowed_hosts"
@@ -58,6 +61,12 @@ def check_origin(origin: str | None, allowed: Sequence[str]) -> None:
             "the request comes from a web page (Origin) that is not allowed: the operator has to add the page to "
             "server_allowed_origins"
         )
+
+
+def _name(host: str) -> str:
+    """Return NAME of a well-formed NAME or NAME:PORT; empty for anything else."""
+    match = _HOST.fullmatch(host)
+    return match["name"].casefold() if match else ""
 
 
 def _own_names(local_address: str | None) -> tuple[str, ...]:

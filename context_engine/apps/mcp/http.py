@@ -39,7 +39,7 @@ class McpEndpoint:
         """
         settings, headers = self._settings(), _headers(scope)
         local_address = (scope.get("server") or (None,))[0]
-        check_host(headers.get("host"), settings.server_allowed_hosts, local_address)
+        check_host(headers.get("host"), settings, local_address)
         check_origin(headers.get("origin"), settings.server_allowed_origins)
         if scope["method"] != "POST":
             raise HTTPException(405, headers={"Allow": "POST"})

@@ -107,10 +107,10 @@ class Gate:
             _check_framing(scope, headers)
             _check_address(scope)
             _check_once(scope)
-            names = self._service.settings.server_allowed_hosts
-            if self._service.own_names_only or (names and _is_in(scope["path"], _OPENED)):
+            settings = self._service.settings
+            if self._service.own_names_only or (settings.server_allowed_hosts and _is_in(scope["path"], _OPENED)):
                 here = (scope.get("server") or (None,))[0]
-                check_host(_text(headers, b"host"), names, here)
+                check_host(_text(headers, b"host"), settings, here)
             path, counted, caller = scope["path"], None, None
             is_page = self._pages is not None and self._pages.covers(path)
             if is_page or _is_in(path, _OPENED):

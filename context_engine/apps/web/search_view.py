@@ -82,6 +82,7 @@ class AnswerView(NamedTuple):
         model: who wrote it; None: its sentences are quoted.
         refusal: why there is no answer; "" if there is one.
         withheld: number of sentences that were not supported.
+        warnings: about the answer itself; a record keeps none.
     """
 
     answer_id: str
@@ -90,6 +91,7 @@ class AnswerView(NamedTuple):
     refusal: str
     withheld: int
     conflicts: tuple[ShownConflict, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class PassageView(NamedTuple):
@@ -208,6 +210,7 @@ def answer_view(answer: Answer) -> AnswerView:
             _conflict(conflict, link([conflict.first.quote]), link([conflict.second.quote]))
             for conflict in answer.conflicts
         ),
+        warnings=answer.own_warnings,
     )
 
 

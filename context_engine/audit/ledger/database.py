@@ -38,6 +38,7 @@ from context_engine.audit.ledger.engines import (
     make_file,
     postgresql_engine,
     sqlite_engine,
+    write_back,
 )
 from context_engine.audit.ledger.schema import VERSION, create_tables, meta, migrate, version_of
 from context_engine.core.concurrency.forking import abandon, forget_in_child
@@ -166,9 +167,11 @@ class Database:
             ) from error
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; a file then holds all records that nobody else is writing."""
         last = last_look(self._path) if self._path is not None and self.writable else None
         self.engine.dispose()
+        if self._path is not None and self.writable:
+            write_back(self._path)
         if last is not None:
             last.close()
 
@@ -252,7 +255,10 @@ def _may_write(connection: Connection) -> bool:
 
 
 def _absent(place: str) -> str:
-    return f"there is no ledger in {place}: the first recorded search creates it"
+    advice = "the first recorded search creates it"
+    if Path(place).is_file():
+        advice = f"if the file is a copy, copy {Path(place).name}-wal from beside the original too, or use 'backup'"
+    return f"there is no ledger in {place}: {advice}"
 
 
 _Item = TypeVar("_Item")

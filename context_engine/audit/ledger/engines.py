@@ -141,6 +141,12 @@ def last_look(path: Path) -> sqlite3.Connection | None:
     return None
 
 
+def write_back(path: Path) -> None:
+    """Write what is in the log into the file itself, which somebody may copy alone; waits for nobody."""
+    with suppress(sqlite3.Error), closing(_connect(path, writable=True)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
 def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={'rw' if writable else 'ro'}",

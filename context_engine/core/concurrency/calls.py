@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.core.tracing import carried
-from context_engine.errors import ContextEngineError
+from context_engine.errors import ContextEngineError, MissingExtra
 
 T = TypeVar("T")
 _IDLE_S: Final = 20.0
@@ -272,7 +272,8 @@ class DeadlineCaller:
         if isinstance(error, self._error):
             raise error
         logger.debug("%s raised", self._name, exc_info=error)
-        raise self._error(f"{self._name} failed with {type(error).__name__}") from error
+        problem = str(error) if isinstance(error, MissingExtra) else f"{self._name} failed with {type(error).__name__}"
+        raise self._error(problem) from error
 
 
 class Overdue(Busy):
@@ -339,7 +340,7 @@ class Bulkhead:
             if any(left_of_one() <= 0 for left_of_one in self._under_way.values()):
                 raise Overdue("still busy with an overdue call")
             if limit is not None and len(self._under_way) >= limit:
-                raise Busy(f"{limit} calls are under way")
+                raise Busy(f"not asked, because {limit} calls are under way, as many as it may have now")
             self._under_way[token] = left
         return lambda: self._leave(token)
 

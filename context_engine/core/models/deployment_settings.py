@@ -1,6 +1,7 @@
 """The settings of a deployment: cost, audit record, privacy, events, quality, HTTP service, reading of files."""
 
 # Annotations are values here: as text, pydantic would evaluate each again for every class that inherits it.
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -230,6 +231,16 @@ def _one_for_each_domain(experiments: Mapping[str, Experiment]) -> Mapping[str, 
     return experiments
 
 
+def _host_alone(url: str) -> str:
+    """Return the address of a service: scheme, host and port."""
+    if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?/?", url):
+        raise ValueError(
+            "must be http or https, a host and perhaps a port, such as https://search.bank.example: the pages need a "
+            "name of their own and are not served below a path"
+        )
+    return url.rstrip("/")
+
+
 ExperimentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
 
 
@@ -315,16 +326,18 @@ class ServerSettings(SettingsGroup):
         8.0, description="Seconds after SIGTERM for answering running requests and writing the records."
     )
     server_allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), description="Host names under which /mcp may be called; empty: those of this machine and of --host."
+        (),
+        description="Host names under which /mcp may be called, beside that of server_public_url; empty: those of this "
+        "machine and of --host. Names that are listed hold for every address with a token.",
     )
     server_allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (), description="Origins of web pages that may call /mcp, such as https://assistant.bank.example."
     )
     server_pages: Flag = Field(True, description="Serve the pages for people beside the API, at /; read at the start.")
-    server_public_url: str | None = Field(
+    server_public_url: Annotated[str, AfterValidator(_host_alone)] | None = Field(
         None,
-        description="The address under which browsers reach the service, such as https://search.bank.example; with "
-        "https, cookies are sent over nothing else. Read at the start.",
+        description="The address under which browsers reach the service, such as https://search.bank.example, without "
+        "a path; with https, cookies are sent over nothing else. Read at the start.",
     )
     compare_mode: Flag = Field(
         False, description="Add the baseline to each answer of the RAG API; RAG_COMPARE_MODE sets it too."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
 from context_engine.answer.composed import Answer, answer_text
@@ -14,6 +16,9 @@ from context_engine.answer.contract import response_of
 from context_engine.answer.replay import replay_answer
 from context_engine.answer.values import Verdict
 from context_engine.answer.writing import Writer
+from context_engine.apps.cli.ask import print_answer
+from context_engine.apps.cli.search.result_table import Places
+from context_engine.apps.web.search_view import answer_view
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.stored import find_record
 from context_engine.core.context import ApproxTokenCounter
@@ -125,6 +130,36 @@ def test_a_model_that_fails_at_once_is_replaced_by_quotes(bank):
     assert answer.mode == "extractive"
     assert "within 24 hours" in answer.sentences[0].text
     assert any("the chat model is down" in warning for warning in answer.warnings)
+
+
+def test_a_model_from_elsewhere_that_raises_what_it_likes_is_replaced_too(bank):
+    answer = answered(bank, ScriptedModel(TypeError("with the prompt in its text")))
+    assert answer.mode == "extractive" and answer.sentences
+    assert any("scripted failed with TypeError" in warning for warning in answer.warnings)
+    assert not any("prompt" in warning for warning in answer.warnings)
+
+
+def test_an_entailment_model_that_raises_is_said_and_nothing_unjudged_is_shown(bank):
+    class Broken(Doubter):
+        def entails(self, texts: Sequence[str], sentence: str) -> float | None:
+            raise KeyError("no model")
+
+    label = label_of(bank, "24 hours")
+    writer = Writer(ScriptedModel(TRUE.replace("[1]", label)), entails=Broken())
+    answer = last_of(Answerer(bank.engine, writer=writer).stream(asked()))
+    assert answer.mode == "extractive"
+    assert any("failed with KeyError" in warning for warning in answer.warnings)
+
+
+def test_people_are_told_what_an_answer_warns_of(bank):
+    label = label_of(bank, "24 hours")
+    answer = answered(bank, ScriptedModel(TRUE.replace("[1]", label), "And", ChatModelError("it broke off")))
+    (warning,) = answer.own_warnings
+    assert warning == answer.warnings[-1] and "it broke off" in warning
+    printed = Console(file=StringIO(), width=200)
+    print_answer(printed, answer, Places(answer.result, None))
+    assert warning in printed.file.getvalue()  # type: ignore[attr-defined]
+    assert answer_view(answer).warnings == (warning,)
 
 
 def test_a_model_that_fails_later_keeps_what_was_supported(bank):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import respx
 
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.core.models import Decision, NoticeCode, SearchRequest, Status
+from context_engine.core.models import Chunk, Decision, NoticeCode, SearchRequest, Status
 from context_engine.core.protocols import ChatModel
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import find_config
@@ -266,6 +268,32 @@ def test_a_factory_without_arguments_is_enough(monkeypatch: pytest.MonkeyPatch) 
     assert open_reranker("noop", {}, context()).name == "one"
     with pytest.raises(ConfigError, match="takes no options: remove depth"):
         open_reranker("noop", {"depth": 1}, context())
+
+
+def test_a_factory_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ranks(query: str, chunks: list[dict[str, Any]]) -> list[float]:
+        return [1.0 for _ in chunks]
+
+    monkeypatch.setattr("context_engine.wiring.models.load_adapter", lambda _point: ranks)
+    with pytest.raises(ConfigError, match=r"'noop' failed with TypeError .* called with \(options, context\)"):
+        open_reranker("noop", {}, context())
+
+
+def test_the_models_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/models.md").read_text("utf-8")
+    own: dict[str, Any] = {}
+    exec(guide.partition("<!-- own -->\n```python\n")[2].partition("```")[0], own)
+    monkeypatch.setattr("context_engine.wiring.models.load_adapter", lambda point: own[point.value])
+    monkeypatch.setattr(
+        "context_engine.wiring.models.find_adapter", lambda group, name, **_: EntryPoint(name, name, group)
+    )
+    reranker = open_reranker("open_favoured", {"word": "limit"}, context())
+    chunks = [Chunk(content=text, chunk_id=text) for text in ("a limit", "a rate")]
+    assert reranker.rerank("q", chunks) == [1.0, 0.0]
+    embedder = open_embedder("CountedWords", {}, context())
+    vectors = embedder.embed_documents(["a limit", ""])
+    assert [len(vector) for vector in vectors] == [embedder.dimension] * 2
+    assert math.isclose(sum(value * value for value in vectors[0]), 1.0)
 
 
 def test_a_factory_is_given_options_and_context(monkeypatch: pytest.MonkeyPatch) -> None:

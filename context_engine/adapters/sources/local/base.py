@@ -42,7 +42,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.spelling import words_to_check
-from context_engine.errors import ConfigError
+from context_engine.errors import MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -393,5 +393,5 @@ def _cache(embedder: Embedder) -> VectorCache:
     try:
         from context_engine.adapters.sources.local.loading import VectorCache  # only here: it needs numpy
     except ImportError as error:
-        raise ConfigError("an embedder needs numpy: pip install 'dify-context-engine[vectors]'") from error
+        raise MissingExtra("an embedder", "vectors") from error
     return VectorCache(embedder.model_id)

@@ -53,6 +53,7 @@ _WRITES: Final = (
 for as long as it takes to build an index."""
 _REFUSED: Final = re.compile(r"authentication failed|no password supplied|SCRAM|pg_hba\.conf", re.IGNORECASE)
 _UNTRUSTED: Final = re.compile(r"certificate verify failed|does not match host name|root certificate file")
+_NO_TLS: Final = "the server does not speak TLS, as a server on another machine must: set ssl = on there"
 
 INGEST: Final = "context-engine ingest PATH --to postgres"
 """The command that makes, fills and mends the tables."""
@@ -112,6 +113,8 @@ def _failure(error: psycopg.Error, locked: Callable[[], str]) -> SourceError:
         return kind(meaning.format(locked=locked()) if state == _LOCKED else meaning, retryable=retryable)
     if _UNTRUSTED.search(str(error)):
         return SourceUnavailable(NOT_TRUSTED)
+    if "server does not support SSL" in str(error):
+        return SourceUnavailable(_NO_TLS)
     if isinstance(error, psycopg.OperationalError):
         return SourceUnavailable(UNREACHED, retryable=True)
     return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")

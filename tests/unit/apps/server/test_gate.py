@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from context_engine.apps.server.body import read_body
 from context_engine.apps.server.problems import HttpProblem
+from context_engine.core.models import Settings
 from tests.unit.apps.server.small_service import TOKEN, small_client, small_service
 
 GOOD = {"query": "limits"}
@@ -193,6 +195,22 @@ def test_names_that_are_listed_hold_for_every_address_with_a_token() -> None:
     assert client.post("/api/asked", json=GOOD, headers=right).status_code == 200
     assert code(client.post("/api/asked", json=GOOD, headers=wrong)) == (403, "not_permitted")
     assert client.get("/healthz", headers={"Host": "elsewhere.example"}).status_code == 200, "a probe may use any name"
+
+
+def test_the_name_under_which_browsers_reach_the_service_is_one_of_its_names() -> None:
+    public = {"server_public_url": "https://search.bank.example:8443"}
+    client = small_client(small_service(server_allowed_hosts=("engine.bank.example",), **public))
+    for host in ("search.bank.example:8443", "Search.Bank.example", "engine.bank.example"):
+        assert client.post("/api/asked", json=GOOD, headers={**TOKEN, "Host": host}).status_code == 200
+    assert client.post("/api/asked", json=GOOD, headers={**TOKEN, "Host": "bank.example"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "url", ["search.bank.example", "https://bank.example/search", "https://a@b.example", "ftp://b"]
+)
+def test_the_public_address_is_a_name_of_its_own(url: str) -> None:
+    with pytest.raises(ValidationError, match="name of their own"):
+        Settings(server_public_url=url)
 
 
 @pytest.mark.parametrize("path", ["/retrieval", "//retrieval"])

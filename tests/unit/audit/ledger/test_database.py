@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, insert, select, text, update
 
 from context_engine.audit.ledger.database import open_database
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import VERSION, meta, migrate, pending
 from context_engine.audit.values import Draft
-from context_engine.errors import AuditError, LedgerCorrupt, LedgerVersionMismatch
+from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound, LedgerVersionMismatch
 from context_engine.secrecy import hide
 
 Draws = Callable[..., Draft]
@@ -368,3 +368,24 @@ def test_a_statement_that_reads_the_whole_ledger_may_take_its_time_and_no_other(
         with lent as connection:
             limits.append(connection.scalar(text("SHOW statement_timeout")))
     assert limits == ["0", "0", "30s", "30s"]
+
+
+def test_a_copy_of_the_file_alone_holds_what_was_written(tmp_path: Path) -> None:
+    database = open_database(str(tmp_path / "ledger.db"), origin="log")
+    with database.begin() as connection:
+        connection.execute(insert(meta).values(name="kept", value="yes"))
+    database.close()
+    alone = tmp_path / "alone.db"
+    alone.write_bytes((tmp_path / "ledger.db").read_bytes())
+    copied = open_database(str(alone), origin="log", create=False)
+    with copied.connect() as connection:
+        assert connection.scalar(select(meta.c.value).where(meta.c.name == "kept")) == "yes"
+    copied.close()
+
+
+def test_a_file_without_its_log_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(LedgerNotFound, match=r"ledger\.db-wal"):
+        open_database(str(file), origin="log", create=False)

@@ -19,7 +19,7 @@ from context_engine.core.concurrency.calls import (
     countdown,
     done_within,
 )
-from context_engine.errors import RerankerError
+from context_engine.errors import MissingExtra, RerankerError
 
 
 @pytest.fixture
@@ -106,6 +106,7 @@ def test_a_deadline_that_has_passed_gives_the_call_up_at_once(
     ("raised", "message"),
     [
         (RerankerError("no model"), "no model"),
+        (MissingExtra("embedder 'x'", "onnx"), str(MissingExtra("embedder 'x'", "onnx"))),
         (ValueError("secret"), "model failed with ValueError"),
         (TimeoutError("secret"), "model failed with TimeoutError"),  # the call's own, not the deadline
         (SystemExit("secret"), "model failed with SystemExit"),
