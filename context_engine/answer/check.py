@@ -15,7 +15,7 @@ from math import log
 from typing import Final, NamedTuple
 
 from context_engine.answer.altering import altered
-from context_engine.answer.clauses import Clause, StatedClause, stated
+from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
 from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
@@ -82,7 +82,7 @@ class _Match(NamedTuple):
     """The clause of a passage that is nearest to a sentence."""
 
     label: str
-    statement: StatedClause
+    statement: Clause
     comparison: ClauseComparison
 
     @property
@@ -154,7 +154,7 @@ def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
     return content_keys(tokens), sum(token.kind is MeaningKind.NEGATION for token in tokens)
 
 
-def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _KnownKeys:
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, Clause]]) -> _KnownKeys:
     headings = frozenset(token.key for passage in passages for heading in passage.headings for token in read(heading))
     return _KnownKeys(headings, headings.union(*(item.keys for _, item in stated_in)))
 
@@ -189,7 +189,7 @@ def _refused(text: str, finding: SentenceFinding) -> Sentence:
 
 
 def _checked(
-    text: str, claim: str, known: Sequence[tuple[str, StatedClause]], weight: Weight, cited: Mapping[str, Evidence]
+    text: str, claim: str, known: Sequence[tuple[str, Clause]], weight: Weight, cited: Mapping[str, Evidence]
 ) -> Sentence:
     for label, item in known:
         if not item.lead and normalised(item.statement.text()) == normalised(text):
@@ -229,7 +229,7 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own), words, claimed)))
 
 
-def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:
+def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], weight: Weight) -> _Match | None:
     """Return the clause that supports a sentence, else the one that is nearest to it."""
     asked = content_keys(claim)
     several = any(token.key == ";" for token in claim)
@@ -256,9 +256,7 @@ def _nearness(match: _Match) -> tuple[float, int]:
     return round(match.comparison.coverage, 6), -len(match.comparison.findings)
 
 
-def _together(
-    claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight
-) -> list[_Match]:
+def _together(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], weight: Weight) -> list[_Match]:
     """Return the clauses that support the parts of a sentence; none if a part has none.
 
     The parts say a value no more often than the statements that they rest on. Statements speak of several subjects:
@@ -343,7 +341,7 @@ _ALIKE: Final = str.maketrans({
 })  # fmt: skip
 
 
-def _is_quoted(label: str, item: StatedClause, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
+def _is_quoted(label: str, item: Clause, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
     return any(
         label == where and start < last and first < end
         for place in places

@@ -113,7 +113,7 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
         if key in keys and count < claimed[key, value]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
-    if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
+    if unknown and (negated(unknown, set(clause.keys)) or negated(set(clause.keys), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
@@ -172,7 +172,7 @@ def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceF
 
 def _told(claim: Sequence[MeaningToken], clause: Clause) -> Sequence[MeaningToken]:
     """Return the clause with its lead-in, or without it if the sentence has no word of it: it then adds nothing."""
-    lead = content_keys(clause.tokens[: clause.lead])
+    lead = content_keys(clause.lead)
     return clause.tokens if not lead or lead & content_keys(claim) else clause.own
 
 

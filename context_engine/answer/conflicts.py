@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Final, Literal, NamedTuple, Protocol
 
-from context_engine.answer.clauses import StatedClause, stated
+from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
 from context_engine.answer.sentences import StatementKind
@@ -184,7 +184,7 @@ def _overlap(first: Quote, second: Quote) -> bool:
     return first.label == second.label and first.start < second.end and second.start < first.end
 
 
-def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
+def _token_rows(item: Clause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
     """Yield the tokens of a statement, of a row those of each cell, with the keys of the names of row and column."""
     if not item.cells:
         yield frozenset(), item.tokens

@@ -8,8 +8,8 @@ from functools import lru_cache
 from math import log
 from typing import Final, NamedTuple
 
+from context_engine.answer.bands import inside, outside
 from context_engine.answer.closeness import closest, closest_of
-from context_engine.answer.quantities import inside, outside
 from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.answer.wants import DUTY, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span

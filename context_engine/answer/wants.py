@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from context_engine.answer.quantities import SPELLED, Quantity, asked_quantities
+from context_engine.answer.bands import Quantity, quantities
+from context_engine.answer.quantities import SPELLED
 from context_engine.core.text import stems, term_weights, terms
 
 _UNIT: Final = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|quarters?|years?)"
@@ -339,7 +340,7 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
         {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
         next(iter(terms(rest[start:]) or terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
-        asked_quantities(plain),
+        quantities(plain),
         before=(match["before"] or "").lower() if match and want.name == "role" else "",
         bound=next((name for name, form in _ASKED_BOUNDS.items() if form.search(plain)), ""),
         is_duty=DUTY.search(core) is not None,
