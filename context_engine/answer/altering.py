@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import combinations, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import is_passive
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken
 from context_engine.answer.values import SentenceFinding
-from context_engine.core.ranking.guard import negated
 from context_engine.core.text import stems
 
 LEAST_REPEATED: Final = 0.8
@@ -74,8 +72,6 @@ def altered(
     yield from _unrestricted(claimed, words)
     if _exchanges_modals(sentence, statement):
         yield SentenceFinding("modal", "two modals stand in each other's place")
-    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
-        yield SentenceFinding("roles", "two names stand in each other's place")
 
 
 def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
@@ -164,7 +160,7 @@ def _changes(
 
 
 def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
-    """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
+    """Yield the tokens of a change that are added to the whole statement, or lost from it."""
     for key in _strict(change.new) & added:
         yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
     for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
@@ -172,9 +168,6 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     if change.widens:
         phrase = " ".join(token.written for token in change.old)
         yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which restricts what the passage says')
-    words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
-    if negated(words, others) or negated(others, words):
-        yield SentenceFinding("negation", "the passage says the contrary")
 
 
 def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> bool:
@@ -204,13 +197,3 @@ def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
     """Count the tokens that may not be said in another word."""
     plain = (MeaningKind.WORD, MeaningKind.LINK)
     return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
-
-
-def _is_swap(changes: Sequence[_Alteration]) -> bool:
-    """Return whether two changes put in what the other leaves out, and a name is among it."""
-    return any(
-        content_keys(first.old) & content_keys(second.new)
-        and content_keys(first.new) & content_keys(second.old)
-        and any(token.is_name for token in (*first.old, *first.new))
-        for first, second in combinations(changes, 2)
-    )

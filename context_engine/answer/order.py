@@ -51,11 +51,8 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _governed(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
-    yield from _unlinked(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
-    yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
-    yield from _inflected(claim, clause.tokens)
     yield from _other_act(claim, clause.tokens)
 
 
@@ -146,7 +143,7 @@ def _same_place(
     claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
 ) -> bool:
     """Return whether a word follows the same word, or may have moved with what introduces it."""
-    if _has_bound(claim[place]):
+    if (value := claim[place].value) and value.bound:
         return True  # `_swapped` looks at its neighbours
     intro, intro_too = introduced(claim, place), introduced(own, other)
     if claim[place].kind is MeaningKind.DATE and intro == intro_too:
@@ -190,10 +187,6 @@ def _owner(tokens: Sequence[MeaningToken], place: int) -> str:
     return out
 
 
-def _has_bound(token: MeaningToken) -> bool:
-    return token.value is not None and token.value.bound != ""
-
-
 def _before(tokens: Sequence[MeaningToken], place: int) -> str:
     """Return the key of the content before a place, up to a comma or coordinator."""
     for token in reversed(tokens[:place]):
@@ -205,11 +198,8 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
 
 
 def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one, or two
-    modals do.
-    """
+    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one."""
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
-    modals: dict[str, SentenceFinding] = {}
     for place, token in enumerate(claim):
         measure = _measure(token)
         rivals = [(other, keys) for other, keys in stated if measure and _measure(other) == measure]
@@ -217,22 +207,7 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
         shared = [(len(near & keys), (other.key, other.value) == (token.key, token.value)) for other, keys in rivals]
         its = max((count for count, is_same in shared if is_same), default=0)
         if any(count > its for count, is_same in shared if not is_same):
-            told = f'"{token.written}" is said of something else than in the passage'
-            if token.kind is MeaningKind.MODAL:
-                modals[token.key] = SentenceFinding("modal", told)
-            else:
-                yield SentenceFinding("value", told)
-    if len(modals) > 1:
-        yield from modals.values()
-
-
-def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
-    for before, token, following in zip(claim, claim[1:], claim[2:]):
-        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
-            links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
-            if links == {following.key}:
-                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
+            yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
 
 
 def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
@@ -247,25 +222,11 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
             yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
 
 
-def _without_subject(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence begins with a modal, and the clause does not: "However, should report"."""
-    first, own_first = (
-        next((token for token in tokens if token.kind is not MeaningKind.BREAK), END) for tokens in (claim, own)
-    )
-    if first.kind is MeaningKind.MODAL and own_first.kind is not MeaningKind.MODAL:
-        yield SentenceFinding("incomplete", f'"{first.written}" has no subject')
-
-
 def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
     """Yield a finding if a preposition ends the sentence or stands before a modal, and before a word in the clause.
 
-    A form of "be" never stands before a modal: "the choice should be, which must". A condition has words before a mark.
+    A form of "be" never stands before a modal: "the choice should be, which must".
     """
-    for last, after in pairwise(claim):
-        if last.kind is MeaningKind.CONDITION and after.kind is MeaningKind.BREAK:
-            kinds = {following.kind for token, following in pairwise(own) if token.key == last.key}
-            if kinds and MeaningKind.BREAK not in kinds:
-                yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
     claimed, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
     for last, after in pairwise(claimed):
         ends = after.kind is MeaningKind.MODAL or (after.kind is MeaningKind.BREAK and last.key != "be")
@@ -275,29 +236,18 @@ def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> I
                 yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
 
 
-def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
-    stated = _forms(own)
-    heads = [token for token, following in pairwise([*claim, END]) if token.is_name and not following.is_name]
-    for key, written in _forms(heads).items():
-        known = stated.get(key, [])
-        if len({*written}) > 1 and known and not {*written} <= {*known}:
-            yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
-
-
 def _other_act(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a noun of the clause has become the verb after a modal, or the other way round.
+    """Yield a finding if a noun of the clause has become the verb after a modal.
 
     "May authenticate" is not supported by "may set terms of authentication".
     """
     acts, own_acts = _acts(claim), _acts(own)
     if _PERFORM & {*acts, *own_acts}:
         return
-    is_turned = any(key not in acts and _is_noun(key, claim) for key in own_acts)
     for key, written in acts.items():
         stated = own_acts.get(key, "")
         is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
-        if is_other and (is_turned or _is_noun(key, own)):
+        if is_other and _is_noun(key, own):
             yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
 
 
@@ -331,9 +281,7 @@ def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:
 
 
 def _measure(token: MeaningToken) -> tuple[str, ...]:
-    """Return in what a token is one of several: a value's unit and currency, a date, reference, currency or modal."""
-    if token.kind is MeaningKind.MODAL:
-        return (token.kind.value,)
+    """Return in what a token is one of several: a value's unit and currency, a date, reference or currency."""
     if token.value:
         return token.value.unit.split(" ")[-1], token.value.currency
     is_currency = token.kind is MeaningKind.SIDE and token.key.isupper()

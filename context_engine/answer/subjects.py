@@ -14,10 +14,10 @@ from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
 _STAND_FOR: Final = ("it", "they", "he", "she")
+_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 _PLURAL: Final = ("they", "these", "those")
 _MANY: Final = re.compile(r"[^sui]s$")
 """The end of a noun in the plural."""
-_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
 def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
@@ -30,20 +30,13 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     before = claim[: claim.index(subject[0])] if subject else ()
     items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
-    if clause.cells and any(content_keys(item) <= content_keys(claim[len(before) :]) for item in items):
-        yield SentenceFinding("subject", "the sentence says a subject twice, the row does not")
     if clause.cells or not predicate:
         return
-    if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
-        yield SentenceFinding("coverage", "the passage does not say this of its subject")
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
-    has_subject = bool(content_keys(subject) or (subject and not claimed))
     alone = [divided(segment) for segment in segments(clause.own)]
-    rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
-    if not any(whole or predicate_too for whole, predicate_too in rules):
-        return
-    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    rules = _rules(clause.own, whole=bool(items)) if content_keys(subject) else alone
+    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done), default=((), ()))
     done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
     if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:
         yield SentenceFinding("coverage", "the passage says of its subject none of this")
@@ -59,9 +52,9 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not all(content_keys(item) & (acted_on if is_turned else named) for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_other |= _is_of_pronoun(subject, nearest) or _says_twice(items, subject, nearest)
-    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, clause.own)
-    is_less |= _leaves_out_act(claim, done, also_done) or (is_turned and _is_general(subject, _object(also_done)))
+    is_other |= _says_twice(items, subject, nearest)
+    is_less = _is_cut_short(subject, nearest) or _is_general(subject, nearest)
+    is_less |= _is_restricted(claim, nearest, clause.own) or _is_part(subject, [whole for whole, _ in rules])
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
@@ -87,38 +80,12 @@ def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[S
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 
-def _is_of_pronoun(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether the sentence takes the words before "it" for the subject: "we may", from "we find that it may"."""
-    ends = [tokens[-1].key == "it" for tokens in (subject, whole) if content_keys(tokens)]
-    return ends == [False, True] and content_keys(subject) <= content_keys(whole)
-
-
 def _says_twice(
     items: Iterable[Sequence[MeaningToken]], subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
 ) -> bool:
     """Return whether a list of subjects repeats words of its last item although the clause has no list."""
     has_list = any(token.kind is MeaningKind.BREAK for token in whole)
     return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
-
-
-def _leaves_out_act(claim: Sequence[MeaningToken], done: frozenset[str], predicate: Sequence[MeaningToken]) -> bool:
-    """Return whether the sentence drops the words between two modals: "may sell" of "a desk that may sell may act"."""
-    first = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, predicate)]
-    keys = content_keys(first)
-    is_left_out = len(keys & content_keys(claim)) * 2 < len(keys) and len(keys) >= _LEAST_RESTRICTION
-    return is_left_out and bool(done & content_keys(predicate[len(first) :]))
-
-
-def _object(predicate: Sequence[MeaningToken]) -> list[MeaningToken]:
-    """Return the object of a predicate: the words right behind its first one."""
-    return [*takewhile(lambda token: token.kind in CONTENT, predicate)][1:]
-
-
-def _is_less(
-    subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
-) -> bool:
-    """Return whether a subject has words of the clause's nearest one, or of its others, and is not the same as it."""
-    return _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_part(subject, wholes)
 
 
 def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
@@ -260,12 +227,9 @@ def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequen
     if (place := next(places, None)) is None:
         return claim
     modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
-    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
+    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK)
     start = max(commas, default=-1) + 1
-    subject = claim[start:modal]
-    if any(token.kind is MeaningKind.MODAL for token in subject):
-        return claim
-    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
 
 
 def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) -> bool:
@@ -277,16 +241,26 @@ def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) ->
         agent = _nearest_run([token.key for token in tokens[place:]], keys)
         acts = [key for key in _acts_before(tokens, place - 1) if key in keys]
         if agent is not None and acts and all(agent < keys.index(act) for act in acts):
-            return not _of_other_agents(tokens, place) & frozenset(keys)
+            return not _of_other_agents(tokens, place, keys) & frozenset(keys)
     return False
 
 
-def _of_other_agents(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
-    """Return what is said of earlier agents alone: "in Rome by a clerk", of "in Rome by a clerk and in Oslo by it"."""
-    agents = [agent for agent in _agents(tokens) if agent < place]
-    act = next((at for at, token in enumerate(tokens) if token.key == "be"), 0)
-    start = max(agents, default=act)
-    return content_keys(tokens[act + 2 : start]) - content_keys(tokens[start:])
+def _of_other_agents(tokens: Sequence[MeaningToken], place: int, named: Sequence[str]) -> frozenset[str]:
+    """Return what is said of other, unnamed agents alone: "loans", of "loans by a clerk and limits by the Board".
+
+    Args:
+        place: of the agent.
+        named: the keys of the other text.
+    """
+    start = 0
+    own = others = frozenset[str]()
+    for part in segments(tokens):
+        if start <= place < start + len(part):
+            own = content_keys(part)
+        elif any(part[at].key not in named for at in _agents(part)):
+            others |= content_keys(part[next((at + 2 for at, token in enumerate(part) if token.key == "be"), 0) :])
+        start += len(part)
+    return others - own
 
 
 def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
