@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.text import stems
 
@@ -33,16 +33,16 @@ class _Alteration(NamedTuple):
         widens: whether only a restriction is left out, so that the sentence speaks of more: "new" of "new customers".
     """
 
-    old: Sequence[MeaningToken]
-    new: Sequence[MeaningToken]
+    old: Tokens
+    new: Tokens
     is_part: bool
     widens: bool
 
 
 def altered(
-    claim: Sequence[MeaningToken],
-    lead: Sequence[MeaningToken],
-    own: Sequence[MeaningToken],
+    claim: Tokens,
+    lead: Tokens,
+    own: Tokens,
     words: Sequence[str] = (),
     claimed: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
@@ -80,12 +80,12 @@ def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
     return [token for token in tokens if token.kind not in without_content or token.key == "it"]
 
 
-def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
+def _aligned(claim: Tokens, statement: Tokens) -> SequenceMatcher[tuple[str, object]]:
     old, new = ([(token.key, token.value) for token in tokens] for tokens in (statement, claim))
     return SequenceMatcher(None, old, new, autojunk=False)
 
 
-def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> int:
+def _repeated(claim: Tokens, statement: Tokens) -> int:
     """Return how many tokens of a sentence stand in a statement in one order."""
     return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
 
@@ -94,7 +94,7 @@ def _copulas(tokens: Iterable[MeaningToken]) -> int:
     return sum(token.key == "be" for token in tokens)
 
 
-def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
+def _predicates(tokens: Tokens) -> list[tuple[int, int]]:
     """Return the ranges, in `_content(tokens)`, of what stands between a form of "be" and the next "and"."""
     ranges: list[tuple[int, int]] = []
     began: int | None = None
@@ -110,7 +110,7 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _restricts(tokens: Sequence[MeaningToken], following: MeaningToken, words: Sequence[str], *, begins: bool) -> bool:
+def _restricts(tokens: Tokens, following: MeaningToken, words: Sequence[str], *, begins: bool) -> bool:
     """Return whether a few words may restrict what stands beside them: "new" in "new customers", "in the front office".
 
     Names are compared elsewhere, and an adverb ("promptly") says how.
@@ -125,7 +125,7 @@ def _restricts(tokens: Sequence[MeaningToken], following: MeaningToken, words: S
     return are_modifiers or (len(tokens) <= _MOST_LEFT_OUT and _is_phrase(tokens, words))
 
 
-def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
+def _is_phrase(tokens: Tokens, words: Sequence[str]) -> bool:
     """Return whether a few words are a phrase with a preposition: "in the front office", not "on behalf of"."""
     for place, word in enumerate(words):
         before = [each for each in words[:place] if each not in _ARTICLES][-1:]
@@ -137,8 +137,8 @@ def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
 
 
 def _changes(
-    claim: Sequence[MeaningToken],
-    statement: Sequence[MeaningToken],
+    claim: Tokens,
+    statement: Tokens,
     predicates: Sequence[tuple[int, int]],
     name: int,
     words: Sequence[str],
@@ -170,7 +170,7 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
         yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which restricts what the passage says')
 
 
-def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> bool:
+def _exchanges_modals(sentence: Tokens, statement: Tokens) -> bool:
     """Return whether a sentence has the words of a statement in their order, and its modals in another one."""
     texts = [[(token.key, token.kind is MeaningKind.MODAL) for token in tokens] for tokens in (sentence, statement)]
     words, others = ([key for key, is_modal in text if not is_modal] for text in texts)

@@ -8,7 +8,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import MeaningToken, read
+from context_engine.answer.reading import Tokens, read
 
 _LEAST: Final = 1e-9
 """Distance of a value just inside an open band from the band's number, as a share of that number."""
@@ -100,10 +100,10 @@ def _bands(text: str) -> tuple[_Band, ...]:
     return tuple(out)
 
 
-def _bound(tokens: Sequence[MeaningToken], place: int) -> str:
+def _bound(tokens: Tokens, place: int) -> str:
     return _BOUNDS.get(tokens[place - 1].written, "") if place else ""
 
 
-def _low(tokens: Sequence[MeaningToken], place: int) -> Value | None:
+def _low(tokens: Tokens, place: int) -> Value | None:
     """Return the number that a range begins with, of the one that it ends with."""
     return tokens[place - 2].value if place > 1 and tokens[place - 1].key in ("to", "and") else None

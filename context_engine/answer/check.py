@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from context_engine.answer.altering import altered
 from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, Tokens, content_keys, normalised, read
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -245,7 +245,7 @@ def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], 
     return best
 
 
-def _nearest(claim: Sequence[MeaningToken], clauses: Iterable[Clause], weight: Weight) -> list[Clause]:
+def _nearest(claim: Tokens, clauses: Iterable[Clause], weight: Weight) -> list[Clause]:
     """Return the clauses of a statement that hold most of a sentence: a shorter one may end before its exception."""
     shares = [(round(covered(claim, clause, weight), 6), clause) for clause in clauses]
     most = max((share for share, _ in shares), default=0.0)
@@ -276,7 +276,7 @@ def _together(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause
     return [] if len(statements) > 1 and not all(content_keys(_subject(part)) for part in parts) else matches
 
 
-def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
+def _parts(claim: Tokens) -> list[tuple[MeaningToken, ...]]:
     """Cut a sentence that says several things; a part without a subject gets that of the first.
 
     A sentence whose first part does not show its subject is not cut before such a part.
@@ -295,7 +295,7 @@ def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
     return [parts[0], *(_with_subject(part[1:], subject) for part in parts[1:])]
 
 
-def _subject(part: Sequence[MeaningToken]) -> tuple[MeaningToken, ...]:
+def _subject(part: Tokens) -> tuple[MeaningToken, ...]:
     """Return what stands before the first modal or form of "be"; empty without one."""
     acts = (place for place, token in enumerate(part) if token.kind is MeaningKind.MODAL or token.key == "be")
     return tuple(part[: next(acts, 0)])

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys, read
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -140,7 +140,7 @@ def _read(statement: Statement) -> Clause:
     )
 
 
-def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
+def _first_phrase(sentence: Tokens) -> Iterator[MeaningToken]:
     """Yield the first words of a sentence that name something, up to a verb or preposition; "for new desks," apart."""
     commas = (place for place, token in enumerate(sentence) if token.key == ",")
     leads_in = sentence and sentence[0].kind in (*_BINDING, MeaningKind.LINK, MeaningKind.BOUND)
@@ -202,7 +202,7 @@ def _is_asked(
     return keys <= name or len((keys - name) & asked) * 2 >= len(keys - name)
 
 
-def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
+def _parts(tokens: Tokens) -> tuple[tuple[_Segment, ...], ...]:
     """Cut a sentence at semicolons, and each part at commas, coordinators and conditions."""
     parts: list[list[_Segment]] = [[]]
     current: list[MeaningToken] = []
@@ -245,7 +245,7 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
     return is_continued or all(segment.binds for segment in part[:place])
 
 
-def _joined(subject: Sequence[MeaningToken], chosen: Sequence[_Segment]) -> Iterator[_Segment]:
+def _joined(subject: Tokens, chosen: Sequence[_Segment]) -> Iterator[_Segment]:
     """Yield the segments to follow a subject; behind a modal the first one loses its comma or conjunction."""
     opening, *others = chosen
     is_cut = subject[-1].kind is MeaningKind.MODAL and opening.tokens[0].kind is MeaningKind.BREAK

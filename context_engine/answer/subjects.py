@@ -9,7 +9,7 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
-from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
@@ -20,7 +20,7 @@ _MANY: Final = re.compile(r"[^sui]s$")
 """The end of a noun in the plural."""
 
 
-def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
     subject, predicate = divided(claim)
     yield from _other_referent(claim, clause)
@@ -60,7 +60,7 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
-def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _other_referent(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence begins with another subject than the one "it" or "they" of the clause stands for.
 
     A plural is another subject than a single thing: "reports" for "the first report".
@@ -80,15 +80,13 @@ def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[S
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 
-def _says_twice(
-    items: Iterable[Sequence[MeaningToken]], subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
-) -> bool:
+def _says_twice(items: Iterable[Tokens], subject: Tokens, whole: Tokens) -> bool:
     """Return whether a list of subjects repeats words of its last item although the clause has no list."""
     has_list = any(token.kind is MeaningKind.BREAK for token in whole)
     return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
 
 
-def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+def _is_cut_short(subject: Tokens, whole: Tokens) -> bool:
     """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital".
 
     An abbreviation is no further word: "the Risk Board (RB)".
@@ -103,7 +101,7 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
     )
 
 
-def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+def _is_general(subject: Tokens, whole: Tokens) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
     forms = {(token.key, token.written) for token in whole}
     told = [token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE)]
@@ -111,7 +109,7 @@ def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) 
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
-def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
+def _is_part(subject: Tokens, wholes: Iterable[Tokens]) -> bool:
     """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
     head = [*takewhile(lambda token: token.kind in CONTENT, dropwhile(lambda token: token.key == "it", subject))]
     links = [
@@ -123,18 +121,18 @@ def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningT
     return bool(links) and all(links)
 
 
-def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+def _earlier_items(before: Tokens) -> list[Tokens]:
     """Return the items of a list of subjects before its last one: "the clerk, the desk", of "and the Board must"."""
     return [part for part in segments(before) if content_keys(part) and introduced(part, len(part)) in ("", "^")]
 
 
-def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
+def _persons(subject: Tokens) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", "one", *PERSONS}
 
 
-def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
+def _is_restricted(claim: Tokens, whole: Tokens, own: Tokens) -> bool:
     """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash".
 
     A word that the rest of the clause says too counts for the subject only if the sentence says it as often.
@@ -153,7 +151,7 @@ def _counted(tokens: Iterable[MeaningToken]) -> Counter[str]:
     return Counter(token.key for token in tokens if token.kind in CONTENT)
 
 
-def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
+def _other_party(predicate: Tokens) -> frozenset[str]:
     """Return the subject of a predicate turned round: the agent of a passive, or what its act is done to."""
     if _is_passive(predicate):
         by = next((place for place, token in enumerate(predicate) if token.key == "by"), len(predicate))
@@ -162,11 +160,11 @@ def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
     return content_keys(predicate) - {act}
 
 
-def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
+def _is_passive(predicate: Tokens) -> bool:
     return any(token.key == "be" for token in predicate[:2])
 
 
-def divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
+def divided(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """Return what stands before the first modal or "means", from the last comma on, and what follows; else nothing."""
     start = 0
     for place, token in enumerate(tokens):
@@ -177,15 +175,13 @@ def divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Seq
     return (), ()
 
 
-def _rules(
-    tokens: Sequence[MeaningToken], *, whole: bool
-) -> list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]]:
+def _rules(tokens: Tokens, *, whole: bool) -> list[tuple[Tokens, Tokens]]:
     """Return what stands before and after the modal of each segment; after a comma the subject stands before it.
 
     Args:
         whole: give all subjects of a list: "the clerk, the desk, and the Board".
     """
-    out: list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]] = []
+    out: list[tuple[Tokens, Tokens]] = []
     earlier: list[MeaningToken] = []
     for segment in segments(tokens):
         subject, predicate = divided(segment)
@@ -197,7 +193,7 @@ def _rules(
     return out
 
 
-def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+def segments(tokens: Tokens) -> list[Tokens]:
     """Return the parts of a sentence between its commas, coordinators and conditions."""
     cuts = [
         place
@@ -207,7 +203,7 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
     return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
 
 
-def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
+def introduced(tokens: Tokens, place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
         if before.key in ("it", "one", "be", "there", *PERSONS) or before.written == "no":
@@ -218,7 +214,7 @@ def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     return "^"
 
 
-def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequence[MeaningToken]:
+def active(claim: Tokens, own: Tokens) -> Tokens:
     """Return a passive without an agent in the order of the clause, if that is active: "must keep the file", for "the
     file must be kept".
     """
@@ -232,7 +228,7 @@ def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequen
     return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
 
 
-def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) -> bool:
+def is_passive(tokens: Tokens, other: Tokens) -> bool:
     """Return whether an agent ("by the Board") of a text is a subject of another one without agents, before its act."""
     if _agents(other):
         return False
@@ -245,7 +241,7 @@ def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) ->
     return False
 
 
-def _of_other_agents(tokens: Sequence[MeaningToken], place: int, named: Sequence[str]) -> frozenset[str]:
+def _of_other_agents(tokens: Tokens, place: int, named: Sequence[str]) -> frozenset[str]:
     """Return what is said of other, unnamed agents alone: "loans", of "loans by a clerk and limits by the Board".
 
     Args:
@@ -271,14 +267,14 @@ def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
     return lengths.index(max(lengths)) if any(lengths) else None
 
 
-def _acts_before(tokens: Sequence[MeaningToken], place: int) -> list[str]:
+def _acts_before(tokens: Tokens, place: int) -> list[str]:
     """Return the keys of the content between the last "is" or "be" and a place; without one the last content."""
     start = next((at for at in range(place - 1, -1, -1) if tokens[at].key == "be"), 0)
     content = [token.key for token in tokens[start:place] if token.kind in CONTENT]
     return content if start else content[-1:]
 
 
-def _agents(tokens: Sequence[MeaningToken]) -> list[int]:
+def _agents(tokens: Tokens) -> list[int]:
     """Return the places of words after "by"."""
     return [
         place
