@@ -151,12 +151,23 @@ def _changes(
     """
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
-            at_edge = (first == 0 and last >= name) or last == len(statement) or (first, last) in predicates
+            is_cut = _is_in_name(statement, first, words)
+            at_edge = (
+                (first == 0 and last >= name) or (last == len(statement) and not is_cut) or (first, last) in predicates
+            )
             is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
             left_out = statement[first:last]
             is_inside = start == end and last < len(statement) and (first, last) not in predicates
             widens = is_inside and _restricts(left_out, statement[last], words, begins=first == 0)
             yield _Alteration(left_out, claim[start:end], is_part, widens)
+
+
+def _is_in_name(statement: Tokens, place: int, words: Sequence[str]) -> bool:
+    """Return whether a name begins before a place of a statement and goes on there: "Asset | Class"."""
+    if not 0 < place < len(statement):
+        return False
+    before, after = statement[place - 1 : place + 1]
+    return before.is_name and after.is_name and (before.written, after.written) in pairwise(words)
 
 
 def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:

@@ -233,17 +233,19 @@ def _left_alone(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
 
 
 def _other_act(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
-    """Yield a finding if a noun of the clause has become the verb after a modal.
+    """Yield a finding if the verb after a modal is a noun in the clause, or the reverse, or the verb of something else.
 
-    "May authenticate" is not supported by "may set terms of authentication".
+    "May authenticate" is not supported by "may set terms of authentication", nor "must be classed" by "must say how
+    each proposal is classed".
     """
     acts, own_acts = _acts(claim), _acts(own)
     if _PERFORM & {*acts, *own_acts}:
         return
+    is_turned = any(key not in acts and _is_noun(key, claim) for key in own_acts)
     for key, written in acts.items():
         stated = own_acts.get(key, "")
         is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
-        if is_other and _is_noun(key, own):
+        if is_other and (is_turned or _is_noun(key, own) or (not stated and _is_of_other_words(key, claim, own))):
             yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
 
 
@@ -265,6 +267,14 @@ def _is_noun(key: str, tokens: Tokens) -> bool:
     """Return whether a text has a word, and only as a noun made of a verb: "collection"."""
     forms = [token.written for token in tokens if token.key == key and token.kind in _VERBS]
     return bool(forms) and all(map(_NOUN.search, forms))
+
+
+def _is_of_other_words(key: str, claim: Tokens, own: Tokens) -> bool:
+    """Return whether an act is a passive in the clause whose subject the sentence does not name."""
+    subjects = [
+        _before(own, place) for place, (be, act) in enumerate(pairwise(own)) if (be.key, act.key) == ("be", key)
+    ]
+    return bool(subjects) and all(subjects) and content_keys(claim).isdisjoint(subjects)
 
 
 def _forms(tokens: Tokens) -> dict[str, list[str]]:

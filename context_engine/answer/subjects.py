@@ -34,8 +34,9 @@ def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
         return
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
+    has_subject = content_keys(subject) or (subject and not claimed)
     alone = [divided(segment) for segment in segments(clause.own)]
-    rules = _rules(clause.own, whole=bool(items)) if content_keys(subject) else alone
+    rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done), default=((), ()))
     done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
     if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:

@@ -350,3 +350,13 @@ def test_a_rule_in_capitals_is_no_title(title: str) -> None:
     rule = title + "KBV SHALL NOT be used for remote proofing."
     assert checked("KBV shall not be used for remote proofing.", rule).verdict is Verdict.SUPPORTED
     assert checked("KBV shall be used for remote proofing.", rule).verdict is not Verdict.SUPPORTED
+
+
+def test_a_name_at_the_end_is_not_cut_short() -> None:
+    text = "The desk sends each report of the losses of the day to the Market Risk Board."
+    assert codes(checked("The desk sends each report of the losses of the day to the Market.", text)) == {"altered"}
+    listed = "The desk sends each report of the losses of the day to the Market Desk, the Risk Board."
+    assert (
+        checked("The desk sends each report of the losses of the day to the Market Desk.", listed).verdict
+        is Verdict.SUPPORTED
+    )

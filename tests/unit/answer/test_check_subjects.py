@@ -104,6 +104,12 @@ def test_a_noun_of_the_passage_is_no_act(sentence):
     assert checked(sentence, text).verdict is not Verdict.SUPPORTED
 
 
+def test_a_passive_of_other_words_is_no_act_of_the_subject():
+    text = "A desk shall write down the tests by which each plan is marked as a new product, and keep them."
+    assert codes(checked("A desk shall be marked as a new product.", text)) == {"roles"}
+    assert checked("A desk shall write down the tests by which each plan is marked.", text).verdict is Verdict.SUPPORTED
+
+
 def test_an_act_may_be_said_as_a_noun_with_a_verb_that_says_nothing():
     text = "The desk must assess the limits of each client of the bank."
     assert checked("The desk must make an assessment of the limits of each client of the bank.", text).labels == (
@@ -149,3 +155,14 @@ def test_two_names_do_not_change_prepositions():
 def test_one_is_not_it():
     text = "Therefore, it must be clear to clients how a card is used."
     assert checked("Generally, one must be clear to clients how a card is used.", text).verdict is not Verdict.SUPPORTED
+
+
+def test_a_verb_of_the_passage_is_no_noun_behind_another_verb():
+    text = "Any trade above EUR 50 million shall be approved by the Head of Control before it is booked."
+    false = "Any trade above EUR 50 million shall ask for approval before it is booked."
+    assert "roles" in codes(checked(false, text))
+
+
+def test_a_word_that_names_nothing_is_not_the_subject_of_the_passage():
+    text = "This copy of the file is often sent by the network but may go by post as well."
+    assert codes(checked("Further, there may go by post as well.", text)) == {"subject"}
