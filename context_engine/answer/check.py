@@ -62,11 +62,12 @@ _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)",
 _WORD: Final = re.compile(r"[^\W_]+|[,;:()]")
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
 _CUT_OFF: Final = re.compile(
-    r"^(?!.*\b(?:what|who|which|where|how|whether|as|than)\b[^,;]*\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
+    r"^(?!.*\b(?:what|who|which|where|how|whether|something|someone|as|than)\b[^,;]*"
+    r"\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
     r".*\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$",
     re.IGNORECASE | re.DOTALL,
 )
-"""How a sentence ends before it says anything: "The use of systems is."; "who the owners are" is whole."""
+"""How a sentence ends before it says anything: "The use of systems is."; "who or something you are" is whole."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 _UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
 

@@ -52,6 +52,7 @@ def roles(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
+    yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
     yield from _other_act(claim, clause.tokens)
 
@@ -194,8 +195,11 @@ def _before(tokens: Tokens, place: int) -> str:
 
 
 def _swapped(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
-    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one."""
+    """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one, or two
+    modals do.
+    """
     stated = [(token, _neighbours(own, place)) for place, token in enumerate(own) if _measure(token)]
+    modals: dict[str, SentenceFinding] = {}
     for place, token in enumerate(claim):
         measure = _measure(token)
         rivals = [(other, keys) for other, keys in stated if measure and _measure(other) == measure]
@@ -203,7 +207,13 @@ def _swapped(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
         shared = [(len(near & keys), (other.key, other.value) == (token.key, token.value)) for other, keys in rivals]
         its = max((count for count, is_same in shared if is_same), default=0)
         if any(count > its for count, is_same in shared if not is_same):
-            yield SentenceFinding("value", f'"{token.written}" is said of something else than in the passage')
+            told = f'"{token.written}" is said of something else than in the passage'
+            if token.kind is MeaningKind.MODAL:
+                modals[token.key] = SentenceFinding("modal", told)
+            else:
+                yield SentenceFinding("value", told)
+    if len(modals) > 1:
+        yield from modals.values()
 
 
 def _exchanged(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
@@ -218,11 +228,25 @@ def _exchanged(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
             yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
 
 
+def _without_subject(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence begins with a modal, and the clause does not: "However, should report"."""
+    first, own_first = (
+        next((token for token in tokens if token.kind is not MeaningKind.BREAK), END) for tokens in (claim, own)
+    )
+    if first.kind is MeaningKind.MODAL and own_first.kind is not MeaningKind.MODAL:
+        yield SentenceFinding("incomplete", f'"{first.written}" has no subject')
+
+
 def _left_alone(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if a preposition ends the sentence or stands before a modal, and before a word in the clause.
 
-    A form of "be" never stands before a modal: "the choice should be, which must".
+    A form of "be" never stands before a modal: "the choice should be, which must". A condition has words before a mark.
     """
+    for last, after in pairwise(claim):
+        if last.kind is MeaningKind.CONDITION and after.kind is MeaningKind.BREAK:
+            kinds = {following.kind for token, following in pairwise(own) if token.key == last.key}
+            if kinds and MeaningKind.BREAK not in kinds:
+                yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
     claimed, stated = ([token for token in (*tokens, END) if token.key != ","] for tokens in (claim, own))
     for last, after in pairwise(claimed):
         ends = after.kind is MeaningKind.MODAL or (after.kind is MeaningKind.BREAK and last.key != "be")
@@ -287,7 +311,9 @@ def _forms(tokens: Tokens) -> dict[str, list[str]]:
 
 
 def _measure(token: MeaningToken) -> tuple[str, ...]:
-    """Return in what a token is one of several: a value's unit and currency, a date, reference or currency."""
+    """Return in what a token is one of several: a value's unit and currency, a date, reference, currency or modal."""
+    if token.kind is MeaningKind.MODAL:
+        return (token.kind.value,)
     if token.value:
         return token.value.unit.split(" ")[-1], token.value.currency
     is_currency = token.kind is MeaningKind.SIDE and token.key.isupper()

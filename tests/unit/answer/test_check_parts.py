@@ -208,6 +208,8 @@ def test_a_sentence_that_is_cut_off_says_nothing() -> None:
     for cut in ("The use of systems is.", "The desk must", "The desk must keep systems if"):
         assert codes(checked(cut, text)) == {"incomplete"}
     assert checked("The use of systems is subject to review.", text).verdict is Verdict.SUPPORTED
+    factor = "A factor is something you know or something you are."
+    assert checked(factor, factor).verdict is Verdict.SUPPORTED
     tool = "The tool has built-in support for checks of files with Hibernate Validator."
     assert codes(checked(tool.replace("Hibernate Validator", "In"), tool)) == {"incomplete"}
     ways = "Calculation of the Fund\nThere are two ways for calculating the Fund."

@@ -166,3 +166,18 @@ def test_a_verb_of_the_passage_is_no_noun_behind_another_verb():
 def test_a_word_that_names_nothing_is_not_the_subject_of_the_passage():
     text = "This copy of the file is often sent by the network but may go by post as well."
     assert codes(checked("Further, there may go by post as well.", text)) == {"subject"}
+
+
+def test_a_sentence_has_a_subject_and_its_conditions_have_words():
+    text = "Tests look at gains. They should also consider the effect of a loss on cash at the desk."
+    assert codes(checked("However, should also consider the effect of a loss on cash at the desk.", text)) == {
+        "incomplete"
+    }
+    shares = "Limits for shares, subject to review of the desk, are:\n- for shares, the number is as set by the desk."
+    assert "incomplete" in codes(checked("Subject to (a), the number is as set by the desk.", shares))
+
+
+def test_two_modals_of_one_sentence_keep_their_acts():
+    text = "The desk must inform the Board and may inform the Authority of a loss."
+    assert codes(checked("The desk may inform the Board and must inform the Authority of a loss.", text)) == {"modal"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
