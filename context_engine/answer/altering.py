@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import combinations, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
-from context_engine.answer.subjects import is_passive
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens
 from context_engine.answer.values import SentenceFinding
-from context_engine.core.ranking.guard import negated
 from context_engine.core.text import stems
 
 LEAST_REPEATED: Final = 0.8
@@ -35,16 +33,16 @@ class _Alteration(NamedTuple):
         widens: whether only a restriction is left out, so that the sentence speaks of more: "new" of "new customers".
     """
 
-    old: Sequence[MeaningToken]
-    new: Sequence[MeaningToken]
+    old: Tokens
+    new: Tokens
     is_part: bool
     widens: bool
 
 
 def altered(
-    claim: Sequence[MeaningToken],
-    lead: Sequence[MeaningToken],
-    own: Sequence[MeaningToken],
+    claim: Tokens,
+    lead: Tokens,
+    own: Tokens,
     words: Sequence[str] = (),
     claimed: Sequence[str] = (),
 ) -> Iterator[SentenceFinding]:
@@ -74,8 +72,6 @@ def altered(
     yield from _unrestricted(claimed, words)
     if _exchanges_modals(sentence, statement):
         yield SentenceFinding("modal", "two modals stand in each other's place")
-    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
-        yield SentenceFinding("roles", "two names stand in each other's place")
 
 
 def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
@@ -84,12 +80,12 @@ def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
     return [token for token in tokens if token.kind not in without_content or token.key == "it"]
 
 
-def _aligned(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> SequenceMatcher[tuple[str, object]]:
+def _aligned(claim: Tokens, statement: Tokens) -> SequenceMatcher[tuple[str, object]]:
     old, new = ([(token.key, token.value) for token in tokens] for tokens in (statement, claim))
     return SequenceMatcher(None, old, new, autojunk=False)
 
 
-def _repeated(claim: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> int:
+def _repeated(claim: Tokens, statement: Tokens) -> int:
     """Return how many tokens of a sentence stand in a statement in one order."""
     return sum(block.size for block in _aligned(claim, statement).get_matching_blocks())
 
@@ -98,7 +94,7 @@ def _copulas(tokens: Iterable[MeaningToken]) -> int:
     return sum(token.key == "be" for token in tokens)
 
 
-def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
+def _predicates(tokens: Tokens) -> list[tuple[int, int]]:
     """Return the ranges, in `_content(tokens)`, of what stands between a form of "be" and the next "and"."""
     ranges: list[tuple[int, int]] = []
     began: int | None = None
@@ -114,7 +110,7 @@ def _predicates(tokens: Sequence[MeaningToken]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _restricts(tokens: Sequence[MeaningToken], following: MeaningToken, words: Sequence[str], *, begins: bool) -> bool:
+def _restricts(tokens: Tokens, following: MeaningToken, words: Sequence[str], *, begins: bool) -> bool:
     """Return whether a few words may restrict what stands beside them: "new" in "new customers", "in the front office".
 
     Names are compared elsewhere, and an adverb ("promptly") says how.
@@ -129,7 +125,7 @@ def _restricts(tokens: Sequence[MeaningToken], following: MeaningToken, words: S
     return are_modifiers or (len(tokens) <= _MOST_LEFT_OUT and _is_phrase(tokens, words))
 
 
-def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
+def _is_phrase(tokens: Tokens, words: Sequence[str]) -> bool:
     """Return whether a few words are a phrase with a preposition: "in the front office", not "on behalf of"."""
     for place, word in enumerate(words):
         before = [each for each in words[:place] if each not in _ARTICLES][-1:]
@@ -141,8 +137,8 @@ def _is_phrase(tokens: Sequence[MeaningToken], words: Sequence[str]) -> bool:
 
 
 def _changes(
-    claim: Sequence[MeaningToken],
-    statement: Sequence[MeaningToken],
+    claim: Tokens,
+    statement: Tokens,
     predicates: Sequence[tuple[int, int]],
     name: int,
     words: Sequence[str],
@@ -155,7 +151,10 @@ def _changes(
     """
     for tag, first, last, start, end in _aligned(claim, statement).get_opcodes():
         if tag != "equal":
-            at_edge = (first == 0 and last >= name) or last == len(statement) or (first, last) in predicates
+            is_cut = _is_in_name(statement, first, words)
+            at_edge = (
+                (first == 0 and last >= name) or (last == len(statement) and not is_cut) or (first, last) in predicates
+            )
             is_part = (start == end and at_edge) or last - first > _MOST_LEFT_OUT
             left_out = statement[first:last]
             is_inside = start == end and last < len(statement) and (first, last) not in predicates
@@ -163,8 +162,16 @@ def _changes(
             yield _Alteration(left_out, claim[start:end], is_part, widens)
 
 
+def _is_in_name(statement: Tokens, place: int, words: Sequence[str]) -> bool:
+    """Return whether a name begins before a place of a statement and goes on there: "Asset | Class"."""
+    if not 0 < place < len(statement):
+        return False
+    before, after = statement[place - 1 : place + 1]
+    return before.is_name and after.is_name and (before.written, after.written) in pairwise(words)
+
+
 def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> Iterator[SentenceFinding]:
-    """Yield the tokens of a change that are added to the whole statement, or lost from it, and a contrary."""
+    """Yield the tokens of a change that are added to the whole statement, or lost from it."""
     for key in _strict(change.new) & added:
         yield SentenceFinding("altered", f'"{key}" does not stand at this place of the passage')
     for key in Counter[str]() if change.is_part else _strict(change.old) & lost:
@@ -172,12 +179,9 @@ def _findings(change: _Alteration, added: Counter[str], lost: Counter[str]) -> I
     if change.widens:
         phrase = " ".join(token.written for token in change.old)
         yield SentenceFinding("altered", f'the sentence leaves out "{phrase}", which restricts what the passage says')
-    words, others = ({token.key for token in tokens} for tokens in (change.old, change.new))
-    if negated(words, others) or negated(others, words):
-        yield SentenceFinding("negation", "the passage says the contrary")
 
 
-def _exchanges_modals(sentence: Sequence[MeaningToken], statement: Sequence[MeaningToken]) -> bool:
+def _exchanges_modals(sentence: Tokens, statement: Tokens) -> bool:
     """Return whether a sentence has the words of a statement in their order, and its modals in another one."""
     texts = [[(token.key, token.kind is MeaningKind.MODAL) for token in tokens] for tokens in (sentence, statement)]
     words, others = ([key for key, is_modal in text if not is_modal] for text in texts)
@@ -204,13 +208,3 @@ def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
     """Count the tokens that may not be said in another word."""
     plain = (MeaningKind.WORD, MeaningKind.LINK)
     return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
-
-
-def _is_swap(changes: Sequence[_Alteration]) -> bool:
-    """Return whether two changes put in what the other leaves out, and a name is among it."""
-    return any(
-        content_keys(first.old) & content_keys(second.new)
-        and content_keys(first.new) & content_keys(second.old)
-        and any(token.is_name for token in (*first.old, *first.new))
-        for first, second in combinations(changes, 2)
-    )

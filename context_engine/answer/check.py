@@ -15,9 +15,9 @@ from math import log
 from typing import Final, NamedTuple
 
 from context_engine.answer.altering import altered
-from context_engine.answer.clauses import Clause, StatedClause, stated
+from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
-from context_engine.answer.reading import MeaningKind, MeaningToken, content_keys, normalised, read
+from context_engine.answer.reading import MeaningKind, MeaningToken, Tokens, content_keys, normalised, read
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -62,11 +62,12 @@ _POINTER: Final = re.compile(rf"\s*\((?:see |from |in )?(?:the )?{_NUMBERED}\)",
 _WORD: Final = re.compile(r"[^\W_]+|[,;:()]")
 _BRACKETED: Final = re.compile(r" \([^()\d]{2,40}\)")
 _CUT_OFF: Final = re.compile(
-    r"^(?!.*\b(?:what|who|which|where|how|whether|as|than)\b[^,;]*\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
+    r"^(?!.*\b(?:what|who|which|where|how|whether|something|someone|as|than)\b[^,;]*"
+    r"\b(?:is|are|was|were|be|may|can|must|should|will)\W*$)"
     r".*\b(?:is|are|was|were|be|been|must|shall|should|may|can|will|if|unless|when|where)\W*$",
     re.IGNORECASE | re.DOTALL,
 )
-"""How a sentence ends before it says anything: "The use of systems is."; "who the owners are" is whole."""
+"""How a sentence ends before it says anything: "The use of systems is."; "who or something you are" is whole."""
 _TOPIC: Final = re.compile(r"(?:regarding|concerning|as regards|as for|on)\s+([\w ,./&()'-]{2,80}?):\s*", re.IGNORECASE)
 _UNSAID: Final = (MeaningKind.LINK, MeaningKind.BREAK)
 
@@ -82,7 +83,7 @@ class _Match(NamedTuple):
     """The clause of a passage that is nearest to a sentence."""
 
     label: str
-    statement: StatedClause
+    statement: Clause
     comparison: ClauseComparison
 
     @property
@@ -154,7 +155,7 @@ def _said_and_denied(text: str) -> tuple[frozenset[str], int]:
     return content_keys(tokens), sum(token.kind is MeaningKind.NEGATION for token in tokens)
 
 
-def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, StatedClause]]) -> _KnownKeys:
+def _known(passages: Iterable[Evidence], stated_in: Iterable[tuple[str, Clause]]) -> _KnownKeys:
     headings = frozenset(token.key for passage in passages for heading in passage.headings for token in read(heading))
     return _KnownKeys(headings, headings.union(*(item.keys for _, item in stated_in)))
 
@@ -189,7 +190,7 @@ def _refused(text: str, finding: SentenceFinding) -> Sentence:
 
 
 def _checked(
-    text: str, claim: str, known: Sequence[tuple[str, StatedClause]], weight: Weight, cited: Mapping[str, Evidence]
+    text: str, claim: str, known: Sequence[tuple[str, Clause]], weight: Weight, cited: Mapping[str, Evidence]
 ) -> Sentence:
     for label, item in known:
         if not item.lead and normalised(item.statement.text()) == normalised(text):
@@ -229,7 +230,7 @@ def _altered(claim: str, matches: Sequence[_Match]) -> tuple[SentenceFinding, ..
     return tuple(dict.fromkeys(altered(read(claim), item.lead, read(own), words, claimed)))
 
 
-def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight) -> _Match | None:
+def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], weight: Weight) -> _Match | None:
     """Return the clause that supports a sentence, else the one that is nearest to it."""
     asked = content_keys(claim)
     several = any(token.key == ";" for token in claim)
@@ -245,7 +246,7 @@ def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClau
     return best
 
 
-def _nearest(claim: Sequence[MeaningToken], clauses: Iterable[Clause], weight: Weight) -> list[Clause]:
+def _nearest(claim: Tokens, clauses: Iterable[Clause], weight: Weight) -> list[Clause]:
     """Return the clauses of a statement that hold most of a sentence: a shorter one may end before its exception."""
     shares = [(round(covered(claim, clause, weight), 6), clause) for clause in clauses]
     most = max((share for share, _ in shares), default=0.0)
@@ -256,9 +257,7 @@ def _nearness(match: _Match) -> tuple[float, int]:
     return round(match.comparison.coverage, 6), -len(match.comparison.findings)
 
 
-def _together(
-    claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, StatedClause]], weight: Weight
-) -> list[_Match]:
+def _together(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], weight: Weight) -> list[_Match]:
     """Return the clauses that support the parts of a sentence; none if a part has none.
 
     The parts say a value no more often than the statements that they rest on. Statements speak of several subjects:
@@ -278,7 +277,7 @@ def _together(
     return [] if len(statements) > 1 and not all(content_keys(_subject(part)) for part in parts) else matches
 
 
-def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
+def _parts(claim: Tokens) -> list[tuple[MeaningToken, ...]]:
     """Cut a sentence that says several things; a part without a subject gets that of the first.
 
     A sentence whose first part does not show its subject is not cut before such a part.
@@ -297,7 +296,7 @@ def _parts(claim: Sequence[MeaningToken]) -> list[tuple[MeaningToken, ...]]:
     return [parts[0], *(_with_subject(part[1:], subject) for part in parts[1:])]
 
 
-def _subject(part: Sequence[MeaningToken]) -> tuple[MeaningToken, ...]:
+def _subject(part: Tokens) -> tuple[MeaningToken, ...]:
     """Return what stands before the first modal or form of "be"; empty without one."""
     acts = (place for place, token in enumerate(part) if token.kind is MeaningKind.MODAL or token.key == "be")
     return tuple(part[: next(acts, 0)])
@@ -343,7 +342,7 @@ _ALIKE: Final = str.maketrans({
 })  # fmt: skip
 
 
-def _is_quoted(label: str, item: StatedClause, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
+def _is_quoted(label: str, item: Clause, places: Iterable[Sequence[tuple[str, Span]]]) -> bool:
     return any(
         label == where and start < last and first < end
         for place in places

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys, read
 from context_engine.answer.sentences import Statement, StatementKind, statements
 from context_engine.answer.values import Evidence
 from context_engine.core.text import stems
@@ -18,39 +18,6 @@ _MOST_PARTS: Final = 60
 _REFERS_BACK: Final = re.compile(r"\bsuch an?\b")
 _BINDING: Final = (MeaningKind.CONDITION, MeaningKind.EXCEPTION)
 _CURRENCY: Final = stems(["currency"])[0]
-
-
-class Clause(NamedTuple):
-    """What a sentence is compared with.
-
-    Attributes:
-        tokens: of its lead-in, then of the clause with the conditions that bind it, in the order of the passage.
-        lead: the number of tokens of the lead-in.
-        bound: the conditions and exceptions of the clause, each apart.
-        context: keys of what stands around it: headings, column names, the sentence that "such a" refers to.
-        before: keys of the lead-in and of the sentence that the clause refers back to.
-        whole: keys of the whole statement that the clause is of.
-        cells: of a row of a table or record, its name first; empty for prose.
-        referents: keys of what a pronoun at its beginning may stand for, the subject of the sentence before.
-        other_rows: keys that only other rows of the table have.
-        written: the words around it as they are written, in the singular.
-    """
-
-    tokens: tuple[MeaningToken, ...]
-    lead: int
-    bound: tuple[tuple[MeaningToken, ...], ...]
-    context: frozenset[str]
-    before: frozenset[str]
-    whole: frozenset[str]
-    cells: tuple[ClauseCell, ...] = ()
-    referents: frozenset[str] = frozenset()
-    other_rows: frozenset[str] = frozenset()
-    written: frozenset[str] = frozenset()
-
-    @property
-    def own(self) -> tuple[MeaningToken, ...]:
-        """The tokens without the lead-in."""
-        return self.tokens[self.lead :]
 
 
 class ClauseCell(NamedTuple):
@@ -65,33 +32,40 @@ class _Segment(NamedTuple):
     binds: bool
 
 
-class StatedClause(NamedTuple):
-    """A statement of a passage, read.
+class Clause(NamedTuple):
+    """What a sentence is compared with: a statement of a passage, read, or a part of it.
 
     Attributes:
-        keys: of its content and what stands around it.
-        context, before, referents, other_rows, written: see `Clause`.
+        tokens: of its lead-in, then its own in the order of the passage; of a row with the names of its columns.
         lead: the tokens of its lead-in.
-        parts: its segments; the parts stand between semicolons.
-        cells: of a row; the first names it.
+        keys: of the content of the whole statement and of what stands around it.
+        context: keys of what stands around it: headings, column names, the sentence that "such a" refers to.
+        before: keys of the lead-in and of the sentence that the clause refers back to.
+        parts: the segments of the whole statement; the parts stand between semicolons.
+        cells: of a row of a table or record, its name first; empty for prose.
+        bound: the conditions and exceptions of a part of a statement, each apart.
+        referents: keys of what a pronoun at its beginning may stand for, the subject of the sentence before.
+        other_rows: keys that only other rows of the table have.
+        written: the words around it as they are written, in the singular.
     """
 
     statement: Statement
+    tokens: tuple[MeaningToken, ...]
+    lead: tuple[MeaningToken, ...]
     keys: frozenset[str]
     context: frozenset[str]
     before: frozenset[str]
-    lead: tuple[MeaningToken, ...]
-    parts: tuple[tuple[_Segment, ...], ...]
-    cells: tuple[ClauseCell, ...]
+    parts: tuple[tuple[_Segment, ...], ...] = ()
+    cells: tuple[ClauseCell, ...] = ()
+    bound: tuple[tuple[MeaningToken, ...], ...] = ()
     referents: frozenset[str] = frozenset()
     other_rows: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
 
     @property
-    def tokens(self) -> tuple[MeaningToken, ...]:
-        """All that it says, with its lead-in, and the names of its columns."""
-        prose = (segment.tokens for part in self.parts for segment in part)
-        return tuple(chain(self.lead, *prose, *((*cell.column, *cell.tokens) for cell in self.cells)))
+    def own(self) -> tuple[MeaningToken, ...]:
+        """The tokens without the lead-in."""
+        return self.tokens[len(self.lead) :]
 
     def clauses(self, asked: frozenset[str], *, several: bool = False) -> Iterator[Clause]:
         """Yield the clauses that a sentence may rest on.
@@ -129,13 +103,11 @@ class StatedClause(NamedTuple):
 
     def _clause(self, chosen: Sequence[_Segment]) -> Clause:
         tokens = (*self.lead, *(token for segment in chosen for token in segment.tokens))
-        bound = tuple(segment.tokens for segment in chosen if segment.binds)
-        out = Clause(tokens, len(self.lead), bound, self.context, self.before, self.keys, referents=self.referents)
-        return out._replace(written=self.written)
+        return self._replace(tokens=tokens, bound=tuple(segment.tokens for segment in chosen if segment.binds))
 
 
 @lru_cache(maxsize=512)
-def stated(evidence: Evidence) -> tuple[StatedClause, ...]:
+def stated(evidence: Evidence) -> tuple[Clause, ...]:
     """Return the statements of a passage, read; whole lists are left out, because their items are in it."""
     members = [statement for statement in statements(evidence) if statement.kind is not StatementKind.LIST]
     fields = [statement for statement in members if statement.kind is StatementKind.FIELD]
@@ -145,11 +117,11 @@ def stated(evidence: Evidence) -> tuple[StatedClause, ...]:
     return (*out, _record(evidence, fields)) if fields else tuple(out)
 
 
-def _read(statement: Statement) -> StatedClause:
+def _read(statement: Statement) -> Clause:
     cells = tuple(
         ClauseCell(read(statement.text([cell.column])), read(statement.text([cell.span]))) for cell in statement.cells
     )
-    tokens = read(statement.text())
+    own = read(statement.text())
     shown = [statement.text([span]) for span in statement.above]
     above = [token for text in shown for token in read(text)]
     lead = tuple(token for text in shown if not text.endswith((".", "!", "?")) for token in read(text))
@@ -158,14 +130,17 @@ def _read(statement: Statement) -> StatedClause:
     around = [token for text in beside for token in read(text)]
     context = content_keys((*around, *(token for cell in cells for token in cell.column)))
     before = content_keys(above)
-    keys = content_keys(tokens) | context | before
+    keys = content_keys(own) | context | before
     last = next((read(text) for text in shown[-1:] if text.endswith((".", "!", "?"))), ())
     referents = content_keys([*_first_phrase(last)])
     written = frozenset(token.written.removesuffix("s") for token in around)
-    return StatedClause(statement, keys, context, before, lead, _parts(tokens), cells, referents, written=written)
+    tokens = _of(cells) if cells else (*lead, *own)
+    return Clause(
+        statement, tokens, lead, keys, context, before, _parts(own), cells, referents=referents, written=written
+    )
 
 
-def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
+def _first_phrase(sentence: Tokens) -> Iterator[MeaningToken]:
     """Yield the first words of a sentence that name something, up to a verb or preposition; "for new desks," apart."""
     commas = (place for place, token in enumerate(sentence) if token.key == ",")
     leads_in = sentence and sentence[0].kind in (*_BINDING, MeaningKind.LINK, MeaningKind.BOUND)
@@ -179,7 +154,7 @@ def _first_phrase(sentence: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
         yield token
 
 
-def _record(evidence: Evidence, fields: Sequence[Statement]) -> StatedClause:
+def _record(evidence: Evidence, fields: Sequence[Statement]) -> Clause:
     """Return the fields of a record as one row."""
     cells = tuple(_field(field) for field in fields)
     heading = [token for field in fields[:1] for text in field.headings for token in read(text)]
@@ -189,9 +164,12 @@ def _record(evidence: Evidence, fields: Sequence[Statement]) -> StatedClause:
     currency = [token for cell in cells if _CURRENCY in content_keys(cell.column) for token in cell.tokens]
     context = content_keys((*heading, *names, *title, *currency))
     keys = content_keys([token for cell in cells for token in cell.tokens]) | context
-    return StatedClause(
-        fields[0]._replace(spans=spans), keys, context, frozenset(), (), (), (ClauseCell((), ()), *cells)
-    )
+    statement = fields[0]._replace(spans=spans)
+    return Clause(statement, _of(cells), (), keys, context, frozenset(), cells=(ClauseCell((), ()), *cells))
+
+
+def _of(cells: Iterable[ClauseCell]) -> tuple[MeaningToken, ...]:
+    return tuple(token for cell in cells for token in (*cell.column, *cell.tokens))
 
 
 def _field(field: Statement) -> ClauseCell:
@@ -199,7 +177,7 @@ def _field(field: Statement) -> ClauseCell:
     return ClauseCell(read(name), read(value))
 
 
-def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
+def _of_cells(row: Clause, asked: frozenset[str]) -> Clause:
     """Return a row's name and the cells that a sentence speaks of; the others show their columns alone."""
     head, *others = row.cells
     asked -= content_keys(head.tokens)
@@ -208,8 +186,7 @@ def _of_cells(row: StatedClause, asked: frozenset[str]) -> Clause:
     repeated = [keys for keys in contents if head.tokens and contents.count(keys) > 1]
     chosen = [cell for cell in named or others if _is_asked(cell, asked, content_keys(head.tokens), repeated)]
     shown = (cell if cell in chosen else cell._replace(tokens=()) for cell in others)
-    tokens = (*head.tokens, *(token for cell in chosen for token in (*cell.column, *cell.tokens)))
-    return Clause(tokens, 0, (), row.context, row.before, row.keys, (head, *shown), other_rows=row.other_rows)
+    return row._replace(tokens=(*head.tokens, *_of(chosen)), lead=(), cells=(head, *shown))
 
 
 def _is_asked(
@@ -225,7 +202,7 @@ def _is_asked(
     return keys <= name or len((keys - name) & asked) * 2 >= len(keys - name)
 
 
-def _parts(tokens: Sequence[MeaningToken]) -> tuple[tuple[_Segment, ...], ...]:
+def _parts(tokens: Tokens) -> tuple[tuple[_Segment, ...], ...]:
     """Cut a sentence at semicolons, and each part at commas, coordinators and conditions."""
     parts: list[list[_Segment]] = [[]]
     current: list[MeaningToken] = []
@@ -268,7 +245,7 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
     return is_continued or all(segment.binds for segment in part[:place])
 
 
-def _joined(subject: Sequence[MeaningToken], chosen: Sequence[_Segment]) -> Iterator[_Segment]:
+def _joined(subject: Tokens, chosen: Sequence[_Segment]) -> Iterator[_Segment]:
     """Yield the segments to follow a subject; behind a modal the first one loses its comma or conjunction."""
     opening, *others = chosen
     is_cut = subject[-1].kind is MeaningKind.MODAL and opening.tokens[0].kind is MeaningKind.BREAK

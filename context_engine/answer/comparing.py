@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from context_engine.answer.clauses import Clause, ClauseCell
 from context_engine.answer.order import roles
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.subjects import introduced, other_subject, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.ranking.guard import negated
@@ -39,7 +39,7 @@ class ClauseComparison(NamedTuple):
     coverage: float
 
 
-def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> ClauseComparison:
+def compared(claim: Tokens, clause: Clause, weight: Weight) -> ClauseComparison:
     """Compare a sentence with a clause.
 
     Args:
@@ -62,7 +62,7 @@ def compared(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> C
     return ClauseComparison(tuple(dict.fromkeys(findings)), covered(claim, clause, weight))
 
 
-def covered(claim: Sequence[MeaningToken], clause: Clause, weight: Weight) -> float:
+def covered(claim: Tokens, clause: Clause, weight: Weight) -> float:
     """Return the weighted share of the sentence's distinct content that stands in the clause or around it, [0, 1].
 
     1.0 for a sentence without content.
@@ -76,7 +76,7 @@ def _keys(clause: Clause) -> frozenset[str]:
     return content_keys(clause.tokens) | clause.context | clause.before
 
 
-def _values(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _values(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield the values of the sentence that are not in the clause as they are."""
     present = [token.value for token in clause.tokens if token.value]
     for token in claim:
@@ -96,7 +96,7 @@ def _same(value: Value, other: Value, clause: Clause) -> bool:
     return unit and currency and (value.bound == other.bound or (not other.bound and value.bound in ("within", "")))
 
 
-def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:
+def _added(claim: Tokens, clause: Clause, keys: frozenset[str]) -> Iterator[SentenceFinding]:
     """Yield dates, references, names and acts of the sentence that stand neither in the clause nor around it."""
     own = content_keys(clause.tokens) | clause.before
     for place, token in enumerate(claim):
@@ -113,11 +113,11 @@ def _added(claim: Sequence[MeaningToken], clause: Clause, keys: frozenset[str]) 
         if key in keys and count < claimed[key, value]:
             yield SentenceFinding("number", f'the passage does not say "{key}" as often')
     unknown = {token.key for token in claim if token.kind is MeaningKind.WORD and token.key not in keys}
-    if unknown and (negated(unknown, set(clause.whole)) or negated(set(clause.whole), unknown)):
+    if unknown and (negated(unknown, set(clause.keys)) or negated(set(clause.keys), unknown)):
         yield SentenceFinding("negation", f"{_listed(unknown)}: the passage says the contrary")
 
 
-def _is_other_name(claim: Sequence[MeaningToken], place: int, clause: Clause, own: frozenset[str]) -> bool:
+def _is_other_name(claim: Tokens, place: int, clause: Clause, own: frozenset[str]) -> bool:
     """Return whether the clause does not name what the sentence names at this place.
 
     Only the headings around the clause have the name, in another form ("Regulator" for "Regulation"), or the name takes
@@ -143,7 +143,7 @@ def exact(tokens: Iterable[MeaningToken]) -> Counter[tuple[str, Value | None]]:
     return Counter((token.key, token.value) for token in tokens if token.kind in _EXACT)
 
 
-def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _differing(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield modals, bounds, the word "only", negations, conditions and exceptions that stand in one of the two alone.
 
     Of negations, conditions and exceptions it matters how many there are, and those of the lead-in may not be left out.
@@ -161,7 +161,7 @@ def _differing(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
             yield SentenceFinding(kind.value, f'the passage says "{key}", the sentence does not')
 
 
-def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _denied(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if one says "no ... may" and the other "no ... must": that may also say that there is no duty."""
     claimed, stated = (
         {token.written == "may" for token in tokens if token.denied} for tokens in (claim, clause.tokens)
@@ -170,9 +170,9 @@ def _denied(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceF
         yield SentenceFinding("modal", 'one says "no ... may", the other "no ... must"')
 
 
-def _told(claim: Sequence[MeaningToken], clause: Clause) -> Sequence[MeaningToken]:
+def _told(claim: Tokens, clause: Clause) -> Tokens:
     """Return the clause with its lead-in, or without it if the sentence has no word of it: it then adds nothing."""
-    lead = content_keys(clause.tokens[: clause.lead])
+    lead = content_keys(clause.lead)
     return clause.tokens if not lead or lead & content_keys(claim) else clause.own
 
 
@@ -180,7 +180,7 @@ def _counted(tokens: Iterable[MeaningToken], kind: MeaningKind) -> Counter[str]:
     return Counter(token.key for token in tokens if token.kind is kind)
 
 
-def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _conditions(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield conditions and exceptions of which the sentence leaves out most words."""
     claimed = content_keys(claim)
     for condition in clause.bound:
@@ -190,7 +190,7 @@ def _conditions(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sente
             yield SentenceFinding("condition", f'the sentence leaves out "{words}"')
 
 
-def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _elsewhere(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding for a part of the sentence of which the clause has no word, and the headings not all; for a
     sentence that says nothing of the clause beside its conditions; and for one most of which stands around the clause.
     """
@@ -210,7 +210,7 @@ def _elsewhere(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Senten
             yield SentenceFinding("coverage", f'"{" ".join(token.written for token in segment)}" is not in the passage')
 
 
-def _misplaced(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _misplaced(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence does not name the row, mixes cells or rows, names a column without what it says,
     or says words of a cell of another column.
     """
@@ -276,7 +276,7 @@ def _is_broken_off(first: str, second: str, cells: Iterable[ClauseCell]) -> bool
     return bool(of_first) and within and any(second in text for text in texts if text not in of_first)
 
 
-def _alternatives(name: Sequence[MeaningToken]) -> Iterator[frozenset[str]]:
+def _alternatives(name: Tokens) -> Iterator[frozenset[str]]:
     """Yield the keys of each name of a row: "Near Miss, Low" has two."""
     current: list[MeaningToken] = []
     for token in (*name, MeaningToken(MeaningKind.BREAK, ",", ",")):

@@ -6,13 +6,13 @@ Contradictions are shown beside an answer, not blended into it. Which of the two
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Final, Literal, NamedTuple, Protocol
 
-from context_engine.answer.clauses import StatedClause, stated
+from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, content_keys, read
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys, read
 from context_engine.answer.sentences import StatementKind
 from context_engine.answer.subjects import divided
 from context_engine.answer.values import Evidence, Quote, Sentence
@@ -124,7 +124,7 @@ def conflicts(sentences: Iterable[Sentence], evidence: Mapping[str, Evidence]) -
     )
 
 
-def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tuple[ConflictDifference, ...]:
+def differs(first: Tokens, second: Tokens) -> tuple[ConflictDifference, ...]:
     """Return what two sentences about the same thing say otherwise; empty if they agree or are about something else.
 
     Args:
@@ -136,7 +136,7 @@ def differs(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> tu
     return tuple(dict.fromkeys((*_values(first, second), *_kinds(first, second), *opposites)))
 
 
-def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
+def same_subject(first: Tokens, second: Tokens) -> bool:
     """Return whether two sentences are about the same thing.
 
     At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name, a word of its subject ("user
@@ -151,7 +151,7 @@ def same_subject(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) 
     return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))
 
 
-def _is_accepted(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> bool:
+def _is_accepted(first: Tokens, second: Tokens) -> bool:
     """Return whether one sentence says how much is needed at least, and the other how much is to be accepted at least:
     "must have at least 8 characters", "should permit at least 64 characters".
     """
@@ -159,7 +159,7 @@ def _is_accepted(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) 
     return all(lower) and _permits(first) is not _permits(second)
 
 
-def _permits(tokens: Sequence[MeaningToken]) -> bool:
+def _permits(tokens: Tokens) -> bool:
     modals = {token.key for token in tokens if token.kind is MeaningKind.MODAL}
     return any(token.key in _ACCEPTING for token in tokens) or ("may" in modals and len(modals) > 1)
 
@@ -184,7 +184,7 @@ def _overlap(first: Quote, second: Quote) -> bool:
     return first.label == second.label and first.start < second.end and second.start < first.end
 
 
-def _token_rows(item: StatedClause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
+def _token_rows(item: Clause) -> Iterator[tuple[frozenset[str], tuple[MeaningToken, ...]]]:
     """Yield the tokens of a statement, of a row those of each cell, with the keys of the names of row and column."""
     if not item.cells:
         yield frozenset(), item.tokens
@@ -255,14 +255,14 @@ def _names(tokens: Iterable[MeaningToken]) -> frozenset[str]:
     return frozenset(token.key for token in tokens if token.is_name)
 
 
-def _law_places(tokens: Sequence[MeaningToken]) -> Iterator[str]:
+def _law_places(tokens: Tokens) -> Iterator[str]:
     """Yield the bare number behind each word that names a part of a law: "Article 17"."""
     for before, token in pairwise(tokens):
         if before.written in _PARTS_OF_LAWS and token.value and token.value == Value(token.value.number):
             yield token.key
 
 
-def _values(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:
+def _values(first: Tokens, second: Tokens) -> Iterator[ConflictDifference]:
     """Yield the values that only one sentence has, each with that of the other which stands in its place."""
     values, others = _valued(first), _valued(second)
     left = [(value, token) for value, token in values.items() if value not in others]
@@ -275,7 +275,7 @@ def _valued(tokens: Iterable[MeaningToken]) -> dict[Value, MeaningToken]:
     return {token.value: token for token in tokens if token.value}
 
 
-def _kinds(first: Sequence[MeaningToken], second: Sequence[MeaningToken]) -> Iterator[ConflictDifference]:
+def _kinds(first: Tokens, second: Tokens) -> Iterator[ConflictDifference]:
     """Yield the modals, bounds and dates of one sentence that stand in place of the other's, and negations."""
     for kind in _COMPARED:
         first_keys = dict.fromkeys(token.key for token in first if token.kind is kind)

@@ -8,10 +8,11 @@ from functools import lru_cache
 from math import log
 from typing import Final, NamedTuple
 
+from context_engine.answer.bands import inside, outside
 from context_engine.answer.closeness import closest, closest_of
-from context_engine.answer.quantities import inside, outside
+from context_engine.answer.reading import MeaningKind, read
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.wants import DUTY, AskedQuestion, Expression, has, places_of
+from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
 from context_engine.core.query import acronyms
 from context_engine.core.text import terms, tokens
@@ -69,14 +70,10 @@ _DENIES: Final = re.compile(
     re.IGNORECASE,
 )
 _MEASURED: Final = frozenset({"number", "amount", "duration"})
-_LEAST: Final = re.compile(
-    r"\b(?:at least|minimum|no (?:less|fewer|shorter|lower) than|or (?:more|longer|above))\b", re.IGNORECASE
-)
-_MOST: Final = re.compile(
-    r"\b(?:at most|maximum|no (?:more|longer|later|higher|greater) than|up to|not exceed|within|or (?:less|fewer))\b",
-    re.IGNORECASE,
-)
-_WISH: Final = re.compile(r"\b(?:should|may|can|could|might|recommended|encouraged)\b", re.IGNORECASE)
+_BOUNDS: Final = {
+    **dict.fromkeys(("at least", "more than", "minimum"), "least"),
+    **dict.fromkeys(("at most", "less than", "within", "maximum"), "most"),
+}
 _TOWARDS: Final = {
     word: re.compile(
         rf"\b{word}(?: (?:the|an?|its|their|any|both|each|all|your|our))?(?: [\w'’-]+){{0,2}} ?$", re.IGNORECASE
@@ -109,12 +106,12 @@ def fitness(question: AskedQuestion, statement: Statement) -> float:
 
 def _bound_fits(question: AskedQuestion, text: str) -> float:
     """Return how well a statement with a measure has the bound and the force that a question asks for."""
-    is_wish = (
-        (question.is_duty or question.bound == "least") and _WISH.search(text) is not None and DUTY.search(text) is None
-    )
-    least, most = _LEAST.search(text), _MOST.search(text)
-    own, other = (least, most) if question.bound == "least" else (most, least)
-    is_other = bool(question.bound) and own is None and other is not None
+    read_text = read(text)
+    modals = {token.key for token in read_text if token.kind is MeaningKind.MODAL}
+    is_wish = (question.is_duty or question.bound == "least") and bool(modals) and "must" not in modals
+    words = (token.value.bound if token.value else token.written for token in read_text)
+    bounds = {_BOUNDS[word] for word in words if word in _BOUNDS}
+    is_other = bool(question.bound and bounds) and question.bound not in bounds
     return (_IN_PASSING if is_wish else 1.0) * (_IN_PASSING if is_other else 1.0)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import combinations, dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
 from context_engine.answer.quantities import Value
-from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.text import stems
@@ -42,7 +42,7 @@ _MOBILE: Final = frozenset(_MAY_MOVE.split())
 """What a phrase that may stand elsewhere in a sentence begins with."""
 
 
-def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def roles(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding where words of the sentence govern or do something else than in the clause.
 
     Args:
@@ -51,15 +51,13 @@ def roles(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFin
     yield from _governed(claim, clause.tokens)
     yield from _moved(claim, clause.tokens)
     yield from _swapped(claim, clause.tokens)
-    yield from _unlinked(claim, clause.tokens)
     yield from _exchanged(claim, clause.tokens)
     yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
-    yield from _inflected(claim, clause.tokens)
     yield from _other_act(claim, clause.tokens)
 
 
-def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _governed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield the tokens that govern other words in the sentence than in the clause.
 
     A further word may stand between a token and what it governs: of one of the two the first word counts.
@@ -80,7 +78,7 @@ def _governed(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Ite
             yield SentenceFinding(token.kind.value, f'"{token.key}" stands before other words than in the passage')
 
 
-def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> list[str]:
+def _after(tokens: Tokens, place: int, most: int) -> list[str]:
     """Return the keys of the content that a token governs; of a modal also another modal: "may be required to".
 
     A "no" governs a whole subject with its predicate, and no condition behind it.
@@ -92,7 +90,7 @@ def _after(tokens: Sequence[MeaningToken], place: int, most: int) -> list[str]:
     return [token.key for token in behind if token.kind in kinds][:most]
 
 
-def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _moved(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if words change their places in a way that changes who does what, or which value is whose.
 
     The longest common order of words stays in place. Other common words may have moved with their preposition or
@@ -120,7 +118,7 @@ def _moved(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterat
             yield SentenceFinding("roles", f'"{token.written}" stands in another place than in the passage')
 
 
-def _repeated(claim: Sequence[MeaningToken], own: Sequence[MeaningToken], kept: frozenset[int]) -> frozenset[str]:
+def _repeated(claim: Tokens, own: Tokens, kept: frozenset[int]) -> frozenset[str]:
     """Return the keys that the sentence says again where the clause has a pronoun."""
     if not any(token.kind is MeaningKind.LINK and token.key == "it" for token in own):
         return frozenset()
@@ -128,7 +126,7 @@ def _repeated(claim: Sequence[MeaningToken], own: Sequence[MeaningToken], kept: 
     return frozenset(claim[place].key for place in kept if claimed[claim[place].written] > stated[claim[place].written])
 
 
-def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
+def _is_ordered(claim: Tokens, own: Tokens) -> bool:
     """Return whether the common words of each part of the sentence stand in one order in a part of the clause that has
     its bounds and negations too.
     """
@@ -136,17 +134,15 @@ def _is_ordered(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> b
     return all(any(_stands_in(segment, part, known) for part in parts) for segment in segments(claim))
 
 
-def _stands_in(segment: Sequence[MeaningToken], part: Sequence[MeaningToken], known: frozenset[str]) -> bool:
+def _stands_in(segment: Tokens, part: Tokens, known: frozenset[str]) -> bool:
     common = sum(token.kind in CONTENT and token.key in known for token in segment)
     limits = {token.key for token in segment if token.kind in _LIMITS}
     return len(_common_order(segment, part)) == common and limits <= {token.key for token in part}
 
 
-def _same_place(
-    claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
-) -> bool:
+def _same_place(claim: Tokens, place: int, own: Tokens, other: int, kept: frozenset[int]) -> bool:
     """Return whether a word follows the same word, or may have moved with what introduces it."""
-    if _has_bound(claim[place]):
+    if (value := claim[place].value) and value.bound:
         return True  # `_swapped` looks at its neighbours
     intro, intro_too = introduced(claim, place), introduced(own, other)
     if claim[place].kind is MeaningKind.DATE and intro == intro_too:
@@ -159,9 +155,7 @@ def _same_place(
     return (intro == intro_too and intro in _MOBILE and ends_phrase) or _is_genitive(claim, place, own, other)
 
 
-def _ends_phrase(
-    claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int, kept: frozenset[int]
-) -> bool:
+def _ends_phrase(claim: Tokens, place: int, own: Tokens, other: int, kept: frozenset[int]) -> bool:
     """Return whether the moved words from a place on stand together in both, to the end of a phrase of the clause."""
     leads = not content_keys(own[:other])
     still = {claim[at].key for at in kept}
@@ -172,14 +166,14 @@ def _ends_phrase(
     return True
 
 
-def _is_genitive(claim: Sequence[MeaningToken], place: int, own: Sequence[MeaningToken], other: int) -> bool:
+def _is_genitive(claim: Tokens, place: int, own: Tokens, other: int) -> bool:
     """Return whether "the Officer's consent" and "the consent of the Officer" say the same of a word."""
     return _owner(own, other) == _before(claim, place) != "" == introduced(claim, place) or (
         _owner(claim, place) == _before(own, other) != "" == introduced(own, other)
     )
 
 
-def _owner(tokens: Sequence[MeaningToken], place: int) -> str:
+def _owner(tokens: Tokens, place: int) -> str:
     """Return the key of the last word of the phrase that follows a word and "of"; empty without one."""
     out = ""
     if place + 1 < len(tokens) and tokens[place + 1].key == "of":
@@ -190,11 +184,7 @@ def _owner(tokens: Sequence[MeaningToken], place: int) -> str:
     return out
 
 
-def _has_bound(token: MeaningToken) -> bool:
-    return token.value is not None and token.value.bound != ""
-
-
-def _before(tokens: Sequence[MeaningToken], place: int) -> str:
+def _before(tokens: Tokens, place: int) -> str:
     """Return the key of the content before a place, up to a comma or coordinator."""
     for token in reversed(tokens[:place]):
         if token.kind is MeaningKind.BREAK:
@@ -204,7 +194,7 @@ def _before(tokens: Sequence[MeaningToken], place: int) -> str:
     return ""
 
 
-def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _swapped(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if a value, date, reference or currency stands in the part that belongs to another one, or two
     modals do.
     """
@@ -226,16 +216,7 @@ def _swapped(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iter
         yield from modals.values()
 
 
-def _unlinked(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a name stands before the preposition that stands before it everywhere in the clause."""
-    for before, token, following in zip(claim, claim[1:], claim[2:]):
-        if token.is_name and before.kind in CONTENT and following.kind is MeaningKind.LINK:
-            links = {introduced(own, place) for place, other in enumerate(own) if other.key == token.key}
-            if links == {following.key}:
-                yield SentenceFinding("roles", f'"{following.written}" stands before "{token.written}" in the passage')
-
-
-def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _exchanged(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if two names have each other's preposition: "from Rome to Oslo", of "from Oslo to Rome"."""
     claimed, stated = (
         {token.key: introduced(tokens, place) for place, token in [*enumerate(tokens)][::-1] if token.is_name}
@@ -247,7 +228,7 @@ def _exchanged(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
             yield SentenceFinding("roles", f'"{first}" and "{second}" stand in each other\'s place')
 
 
-def _without_subject(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _without_subject(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence begins with a modal, and the clause does not: "However, should report"."""
     first, own_first = (
         next((token for token in tokens if token.kind is not MeaningKind.BREAK), END) for tokens in (claim, own)
@@ -256,7 +237,7 @@ def _without_subject(claim: Sequence[MeaningToken], own: Sequence[MeaningToken])
         yield SentenceFinding("incomplete", f'"{first.written}" has no subject')
 
 
-def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
+def _left_alone(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
     """Yield a finding if a preposition ends the sentence or stands before a modal, and before a word in the clause.
 
     A form of "be" never stands before a modal: "the choice should be, which must". A condition has words before a mark.
@@ -275,20 +256,11 @@ def _left_alone(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> I
                 yield SentenceFinding("incomplete", f'"{last.written}" has no word behind it')
 
 
-def _inflected(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence tells one from many ("Person", "Persons") where the clause does not."""
-    stated = _forms(own)
-    heads = [token for token, following in pairwise([*claim, END]) if token.is_name and not following.is_name]
-    for key, written in _forms(heads).items():
-        known = stated.get(key, [])
-        if len({*written}) > 1 and known and not {*written} <= {*known}:
-            yield SentenceFinding("name", f'"{", ".join(written)}": the passage says "{", ".join(known)}"')
+def _other_act(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
+    """Yield a finding if the verb after a modal is a noun in the clause, or the reverse, or the verb of something else.
 
-
-def _other_act(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Iterator[SentenceFinding]:
-    """Yield a finding if a noun of the clause has become the verb after a modal, or the other way round.
-
-    "May authenticate" is not supported by "may set terms of authentication".
+    "May authenticate" is not supported by "may set terms of authentication", nor "must be classed" by "must say how
+    each proposal is classed".
     """
     acts, own_acts = _acts(claim), _acts(own)
     if _PERFORM & {*acts, *own_acts}:
@@ -297,11 +269,11 @@ def _other_act(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> It
     for key, written in acts.items():
         stated = own_acts.get(key, "")
         is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
-        if is_other and (is_turned or _is_noun(key, own)):
+        if is_other and (is_turned or _is_noun(key, own) or (not stated and _is_of_other_words(key, claim, own))):
             yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
 
 
-def _acts(tokens: Sequence[MeaningToken]) -> dict[str, str]:
+def _acts(tokens: Tokens) -> dict[str, str]:
     """Return the words right behind modals, adverbs and forms of "be" left out, with how they are written."""
     out: dict[str, str] = {}
     for place, token in enumerate(tokens):
@@ -315,13 +287,21 @@ def _is_beside_act(token: MeaningToken) -> bool:
     return token.key == "be" or token.kind is MeaningKind.NEGATION or token.written.endswith("ly")
 
 
-def _is_noun(key: str, tokens: Sequence[MeaningToken]) -> bool:
+def _is_noun(key: str, tokens: Tokens) -> bool:
     """Return whether a text has a word, and only as a noun made of a verb: "collection"."""
     forms = [token.written for token in tokens if token.key == key and token.kind in _VERBS]
     return bool(forms) and all(map(_NOUN.search, forms))
 
 
-def _forms(tokens: Sequence[MeaningToken]) -> dict[str, list[str]]:
+def _is_of_other_words(key: str, claim: Tokens, own: Tokens) -> bool:
+    """Return whether an act is a passive in the clause whose subject the sentence does not name."""
+    subjects = [
+        _before(own, place) for place, (be, act) in enumerate(pairwise(own)) if (be.key, act.key) == ("be", key)
+    ]
+    return bool(subjects) and all(subjects) and content_keys(claim).isdisjoint(subjects)
+
+
+def _forms(tokens: Tokens) -> dict[str, list[str]]:
     """Return how each word is written, in order."""
     out: dict[str, list[str]] = {}
     for token in tokens:
@@ -340,14 +320,14 @@ def _measure(token: MeaningToken) -> tuple[str, ...]:
     return (token.kind.value,) if token.kind in (MeaningKind.DATE, MeaningKind.REFERENCE) or is_currency else ()
 
 
-def _neighbours(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
+def _neighbours(tokens: Tokens, place: int) -> frozenset[str]:
     """Return the keys of the content between the breaks around a place."""
     start = next((at for at in range(place, -1, -1) if tokens[at].kind is MeaningKind.BREAK), -1)
     end = next((at for at in range(place, len(tokens)) if tokens[at].kind is MeaningKind.BREAK), len(tokens))
     return content_keys([token for token in tokens[start + 1 : end] if not _measure(token)])
 
 
-def _common_order(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> frozenset[int]:
+def _common_order(claim: Tokens, own: Tokens) -> frozenset[int]:
     """Return the places in the sentence of a longest common subsequence of content."""
     first = [place for place, token in enumerate(claim) if token.kind in CONTENT]
     second = [token for token in own if token.kind in CONTENT]
@@ -372,7 +352,7 @@ def _common_order(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) ->
     return frozenset(out)
 
 
-def _told_apart(*texts: Sequence[MeaningToken]) -> list[list[MeaningToken]]:
+def _told_apart(*texts: Tokens) -> list[list[MeaningToken]]:
     """Return texts in which the forms of a name are words of their own if all write the same ones: Agency, Agencies."""
     forms = [_forms(tokens) for tokens in texts]
     told = {key for key, written in forms[0].items() if len({*written}) > 1}

@@ -67,6 +67,7 @@ class MeaningToken(NamedTuple):
     denied: bool = False
 
 
+Tokens = Sequence[MeaningToken]
 END: Final = MeaningToken(MeaningKind.BREAK, ".", ".")
 """What stands behind the last token."""
 
@@ -231,7 +232,7 @@ def read(text: str) -> tuple[MeaningToken, ...]:
     return tuple(_bounded(list(_scanned(marked, names(plain.replace('"', ""))))))
 
 
-def content_keys(tokens: Sequence[MeaningToken]) -> frozenset[str]:
+def content_keys(tokens: Tokens) -> frozenset[str]:
     """Return the keys of the tokens that name something."""
     return frozenset(token.key for token in tokens if token.kind in CONTENT)
 
@@ -299,7 +300,7 @@ def _word(word: str, known: frozenset[str]) -> Iterator[MeaningToken]:
             yield MeaningToken(MeaningKind.WORD, key, word, is_name=word in known)
 
 
-def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
+def _bounded(tokens: Tokens) -> Iterator[MeaningToken]:
     """Yield the tokens with each bound joined to the number that it belongs to, and units shared in a range.
 
     "No member may" says what "a member must not" says.
@@ -322,7 +323,7 @@ def _bounded(tokens: Sequence[MeaningToken]) -> Iterator[MeaningToken]:
             yield token._replace(key="must") if token.key in _DUTIES else token
 
 
-def _alone(token: MeaningToken, following: Sequence[MeaningToken]) -> MeaningToken:
+def _alone(token: MeaningToken, following: Tokens) -> MeaningToken:
     """Return a bound without a number; before a mark, another bound or an end it is a place: "as set out below"."""
     is_place = token.key in _PLACES and all(each.key in (*_BOUNDS, ".", ",", ";", ":") for each in following)
     return token._replace(
@@ -330,19 +331,19 @@ def _alone(token: MeaningToken, following: Sequence[MeaningToken]) -> MeaningTok
     )
 
 
-def _is_period(value: Value | None, tokens: Sequence[MeaningToken], place: int) -> bool:
+def _is_period(value: Value | None, tokens: Tokens, place: int) -> bool:
     """Return whether "within 30 days" stands at a place: "of" behind it says "after"."""
     return value is not None and _complete(tokens, place, value).bound == "within" and value.unit not in ("", "%")
 
 
-def _is_joined(tokens: Sequence[MeaningToken], place: int) -> bool:
+def _is_joined(tokens: Tokens, place: int) -> bool:
     """Return whether a bound stands before a number, with no other bound between, or as "at most" behind one."""
     behind = takewhile(lambda token: token.key not in _BOUNDS, tokens[place + 1 : place + 3])
     following = any(token.value and not token.value.bound for token in behind)
     return following or (tokens[place].key in ("at most", "at least") and place > 0 and bool(tokens[place - 1].value))
 
 
-def _complete(tokens: Sequence[MeaningToken], place: int, value: Value) -> Value:
+def _complete(tokens: Tokens, place: int, value: Value) -> Value:
     """Return a value with its bound, and with the unit of the number that a range ends with."""
     if not value.bound:
         before = [token.key for token in tokens[max(place - 2, 0) : place] if token.key in _BOUNDS]

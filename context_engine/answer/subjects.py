@@ -9,18 +9,18 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import Final
 
 from context_engine.answer.clauses import Clause
-from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, content_keys
+from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.values import SentenceFinding
 
 _LEAST_RESTRICTION: Final = 2
 _STAND_FOR: Final = ("it", "they", "he", "she")
+_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 _PLURAL: Final = ("they", "these", "those")
 _MANY: Final = re.compile(r"[^sui]s$")
 """The end of a noun in the plural."""
-_PREPOSITIONS: Final = ("of", "in", "on", "for", "with", "from", "at", "about", "between")
 
 
-def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence says of another subject what the clause says must or may be done."""
     subject, predicate = divided(claim)
     yield from _other_referent(claim, clause)
@@ -30,20 +30,14 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     before = claim[: claim.index(subject[0])] if subject else ()
     items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
-    if clause.cells and any(content_keys(item) <= content_keys(claim[len(before) :]) for item in items):
-        yield SentenceFinding("subject", "the sentence says a subject twice, the row does not")
     if clause.cells or not predicate:
         return
-    if content_keys(predicate) and not content_keys(predicate) & (content_keys(clause.tokens) | clause.before):
-        yield SentenceFinding("coverage", "the passage does not say this of its subject")
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
     done = content_keys(segments(predicate)[0]) or content_keys(predicate)
-    has_subject = bool(content_keys(subject) or (subject and not claimed))
+    has_subject = content_keys(subject) or (subject and not claimed)
     alone = [divided(segment) for segment in segments(clause.own)]
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
-    if not any(whole or predicate_too for whole, predicate_too in rules):
-        return
-    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done))
+    nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done), default=((), ()))
     done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
     if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:
         yield SentenceFinding("coverage", "the passage says of its subject none of this")
@@ -59,15 +53,15 @@ def other_subject(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[Sen
     is_other = bool(named) and not claimed & (named | acted_on if is_turned else named)
     is_other |= bool(named) and not all(content_keys(item) & (acted_on if is_turned else named) for item in items)
     is_other |= bool(_persons(nearest) and _persons(subject) - _persons(nearest))
-    is_other |= _is_of_pronoun(subject, nearest) or _says_twice(items, subject, nearest)
-    is_less = _is_less(subject, nearest, [whole for whole, _ in rules]) or _is_restricted(claim, nearest, clause.own)
-    is_less |= _leaves_out_act(claim, done, also_done) or (is_turned and _is_general(subject, _object(also_done)))
+    is_other |= _says_twice(items, subject, nearest)
+    is_less = _is_cut_short(subject, nearest) or _is_general(subject, nearest)
+    is_less |= _is_restricted(claim, nearest, clause.own) or _is_part(subject, [whole for whole, _ in rules])
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
 
 
-def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[SentenceFinding]:
+def _other_referent(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     """Yield a finding if the sentence begins with another subject than the one "it" or "they" of the clause stands for.
 
     A plural is another subject than a single thing: "reports" for "the first report".
@@ -87,41 +81,13 @@ def _other_referent(claim: Sequence[MeaningToken], clause: Clause) -> Iterator[S
         yield SentenceFinding("subject", f'"{clause.own[0].written}" of the passage stands for something else')
 
 
-def _is_of_pronoun(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
-    """Return whether the sentence takes the words before "it" for the subject: "we may", from "we find that it may"."""
-    ends = [tokens[-1].key == "it" for tokens in (subject, whole) if content_keys(tokens)]
-    return ends == [False, True] and content_keys(subject) <= content_keys(whole)
-
-
-def _says_twice(
-    items: Iterable[Sequence[MeaningToken]], subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
-) -> bool:
+def _says_twice(items: Iterable[Tokens], subject: Tokens, whole: Tokens) -> bool:
     """Return whether a list of subjects repeats words of its last item although the clause has no list."""
     has_list = any(token.kind is MeaningKind.BREAK for token in whole)
     return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
 
 
-def _leaves_out_act(claim: Sequence[MeaningToken], done: frozenset[str], predicate: Sequence[MeaningToken]) -> bool:
-    """Return whether the sentence drops the words between two modals: "may sell" of "a desk that may sell may act"."""
-    first = [*takewhile(lambda token: token.kind is not MeaningKind.MODAL, predicate)]
-    keys = content_keys(first)
-    is_left_out = len(keys & content_keys(claim)) * 2 < len(keys) and len(keys) >= _LEAST_RESTRICTION
-    return is_left_out and bool(done & content_keys(predicate[len(first) :]))
-
-
-def _object(predicate: Sequence[MeaningToken]) -> list[MeaningToken]:
-    """Return the object of a predicate: the words right behind its first one."""
-    return [*takewhile(lambda token: token.kind in CONTENT, predicate)][1:]
-
-
-def _is_less(
-    subject: Sequence[MeaningToken], whole: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]
-) -> bool:
-    """Return whether a subject has words of the clause's nearest one, or of its others, and is not the same as it."""
-    return _is_cut_short(subject, whole) or _is_general(subject, whole) or _is_part(subject, wholes)
-
-
-def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+def _is_cut_short(subject: Tokens, whole: Tokens) -> bool:
     """Return whether a subject ends within that of the clause: "the insurer", for "the insurer's capital".
 
     An abbreviation is no further word: "the Risk Board (RB)".
@@ -136,7 +102,7 @@ def _is_cut_short(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]
     )
 
 
-def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) -> bool:
+def _is_general(subject: Tokens, whole: Tokens) -> bool:
     """Return whether a subject has some words of that of the clause, in another number: "desks", for "the FX desk"."""
     forms = {(token.key, token.written) for token in whole}
     told = [token for token in subject if token.kind in (MeaningKind.WORD, MeaningKind.SIDE)]
@@ -144,7 +110,7 @@ def _is_general(subject: Sequence[MeaningToken], whole: Sequence[MeaningToken]) 
     return is_inflected and content_keys(whole) > content_keys(subject) > frozenset()
 
 
-def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningToken]]) -> bool:
+def _is_part(subject: Tokens, wholes: Iterable[Tokens]) -> bool:
     """Return whether a subject is only a part of subjects of the clause: "a ledger", for "copies of a ledger"."""
     head = [*takewhile(lambda token: token.kind in CONTENT, dropwhile(lambda token: token.key == "it", subject))]
     links = [
@@ -156,18 +122,18 @@ def _is_part(subject: Sequence[MeaningToken], wholes: Iterable[Sequence[MeaningT
     return bool(links) and all(links)
 
 
-def _earlier_items(before: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+def _earlier_items(before: Tokens) -> list[Tokens]:
     """Return the items of a list of subjects before its last one: "the clerk, the desk", of "and the Board must"."""
     return [part for part in segments(before) if content_keys(part) and introduced(part, len(part)) in ("", "^")]
 
 
-def _persons(subject: Sequence[MeaningToken]) -> frozenset[str]:
+def _persons(subject: Tokens) -> frozenset[str]:
     """Return the pronouns that a subject is: "we", "you", "there", "they" for any other of many, "it" for one."""
     keys = frozenset("they" if token.written in _PLURAL else token.key for token in subject)
     return frozenset() if content_keys(subject) else keys & {"it", "they", "there", "one", *PERSONS}
 
 
-def _is_restricted(claim: Sequence[MeaningToken], whole: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> bool:
+def _is_restricted(claim: Tokens, whole: Tokens, own: Tokens) -> bool:
     """Return whether the clause says it of some of its subject, and the sentence not: "a desk that holds cash".
 
     A word that the rest of the clause says too counts for the subject only if the sentence says it as often.
@@ -186,7 +152,7 @@ def _counted(tokens: Iterable[MeaningToken]) -> Counter[str]:
     return Counter(token.key for token in tokens if token.kind in CONTENT)
 
 
-def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
+def _other_party(predicate: Tokens) -> frozenset[str]:
     """Return the subject of a predicate turned round: the agent of a passive, or what its act is done to."""
     if _is_passive(predicate):
         by = next((place for place, token in enumerate(predicate) if token.key == "by"), len(predicate))
@@ -195,11 +161,11 @@ def _other_party(predicate: Sequence[MeaningToken]) -> frozenset[str]:
     return content_keys(predicate) - {act}
 
 
-def _is_passive(predicate: Sequence[MeaningToken]) -> bool:
+def _is_passive(predicate: Tokens) -> bool:
     return any(token.key == "be" for token in predicate[:2])
 
 
-def divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Sequence[MeaningToken]]:
+def divided(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """Return what stands before the first modal or "means", from the last comma on, and what follows; else nothing."""
     start = 0
     for place, token in enumerate(tokens):
@@ -210,15 +176,13 @@ def divided(tokens: Sequence[MeaningToken]) -> tuple[Sequence[MeaningToken], Seq
     return (), ()
 
 
-def _rules(
-    tokens: Sequence[MeaningToken], *, whole: bool
-) -> list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]]:
+def _rules(tokens: Tokens, *, whole: bool) -> list[tuple[Tokens, Tokens]]:
     """Return what stands before and after the modal of each segment; after a comma the subject stands before it.
 
     Args:
         whole: give all subjects of a list: "the clerk, the desk, and the Board".
     """
-    out: list[tuple[Sequence[MeaningToken], Sequence[MeaningToken]]] = []
+    out: list[tuple[Tokens, Tokens]] = []
     earlier: list[MeaningToken] = []
     for segment in segments(tokens):
         subject, predicate = divided(segment)
@@ -230,7 +194,7 @@ def _rules(
     return out
 
 
-def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
+def segments(tokens: Tokens) -> list[Tokens]:
     """Return the parts of a sentence between its commas, coordinators and conditions."""
     cuts = [
         place
@@ -240,7 +204,7 @@ def segments(tokens: Sequence[MeaningToken]) -> list[Sequence[MeaningToken]]:
     return [tokens[start:end] for start, end in zip([0, *cuts], [*cuts, len(tokens)]) if start < end]
 
 
-def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
+def introduced(tokens: Tokens, place: int) -> str:
     """Return what introduces a word: "^" at a beginning, a preposition or condition, or "" after another word."""
     for before in reversed(tokens[:place]):
         if before.key in ("it", "one", "be", "there", *PERSONS) or before.written == "no":
@@ -251,7 +215,7 @@ def introduced(tokens: Sequence[MeaningToken], place: int) -> str:
     return "^"
 
 
-def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequence[MeaningToken]:
+def active(claim: Tokens, own: Tokens) -> Tokens:
     """Return a passive without an agent in the order of the clause, if that is active: "must keep the file", for "the
     file must be kept".
     """
@@ -260,15 +224,12 @@ def active(claim: Sequence[MeaningToken], own: Sequence[MeaningToken]) -> Sequen
     if (place := next(places, None)) is None:
         return claim
     modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
-    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
+    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK)
     start = max(commas, default=-1) + 1
-    subject = claim[start:modal]
-    if any(token.kind is MeaningKind.MODAL for token in subject):
-        return claim
-    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
 
 
-def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) -> bool:
+def is_passive(tokens: Tokens, other: Tokens) -> bool:
     """Return whether an agent ("by the Board") of a text is a subject of another one without agents, before its act."""
     if _agents(other):
         return False
@@ -277,16 +238,26 @@ def is_passive(tokens: Sequence[MeaningToken], other: Sequence[MeaningToken]) ->
         agent = _nearest_run([token.key for token in tokens[place:]], keys)
         acts = [key for key in _acts_before(tokens, place - 1) if key in keys]
         if agent is not None and acts and all(agent < keys.index(act) for act in acts):
-            return not _of_other_agents(tokens, place) & frozenset(keys)
+            return not _of_other_agents(tokens, place, keys) & frozenset(keys)
     return False
 
 
-def _of_other_agents(tokens: Sequence[MeaningToken], place: int) -> frozenset[str]:
-    """Return what is said of earlier agents alone: "in Rome by a clerk", of "in Rome by a clerk and in Oslo by it"."""
-    agents = [agent for agent in _agents(tokens) if agent < place]
-    act = next((at for at, token in enumerate(tokens) if token.key == "be"), 0)
-    start = max(agents, default=act)
-    return content_keys(tokens[act + 2 : start]) - content_keys(tokens[start:])
+def _of_other_agents(tokens: Tokens, place: int, named: Sequence[str]) -> frozenset[str]:
+    """Return what is said of other, unnamed agents alone: "loans", of "loans by a clerk and limits by the Board".
+
+    Args:
+        place: of the agent.
+        named: the keys of the other text.
+    """
+    start = 0
+    own = others = frozenset[str]()
+    for part in segments(tokens):
+        if start <= place < start + len(part):
+            own = content_keys(part)
+        elif any(part[at].key not in named for at in _agents(part)):
+            others |= content_keys(part[next((at + 2 for at, token in enumerate(part) if token.key == "be"), 0) :])
+        start += len(part)
+    return others - own
 
 
 def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
@@ -297,14 +268,14 @@ def _nearest_run(sought: Sequence[str], keys: Sequence[str]) -> int | None:
     return lengths.index(max(lengths)) if any(lengths) else None
 
 
-def _acts_before(tokens: Sequence[MeaningToken], place: int) -> list[str]:
+def _acts_before(tokens: Tokens, place: int) -> list[str]:
     """Return the keys of the content between the last "is" or "be" and a place; without one the last content."""
     start = next((at for at in range(place - 1, -1, -1) if tokens[at].key == "be"), 0)
     content = [token.key for token in tokens[start:place] if token.kind in CONTENT]
     return content if start else content[-1:]
 
 
-def _agents(tokens: Sequence[MeaningToken]) -> list[int]:
+def _agents(tokens: Tokens) -> list[int]:
     """Return the places of words after "by"."""
     return [
         place

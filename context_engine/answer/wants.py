@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from context_engine.answer.quantities import SPELLED, Quantity, asked_quantities
+from context_engine.answer.bands import Quantity, quantities
+from context_engine.answer.quantities import SPELLED
 from context_engine.core.text import stems, term_weights, terms
 
 _UNIT: Final = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|quarters?|years?)"
@@ -261,7 +262,7 @@ _ASKED_BOUNDS: Final = {
     "least": re.compile(rf"\b(?:{_AT_LEAST}|minimum|minimal|shortest|smallest|lowest|fewest)\b", re.IGNORECASE),
     "most": re.compile(rf"\b(?:{_AT_MOST}|maximum|maximal|longest|largest|highest|latest)\b", re.IGNORECASE),
 }
-DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
+_DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
 _DENIED: Final = re.compile(r"\b(?:not|no longer|never|without|cannot|exempt(?:ed)?)\b|n't\b", re.IGNORECASE)
 _SHORT_FORM: Final = re.compile(
     r"\b(?:abbreviation|acronym|(?i:what does)) ([A-Z][\w&/-]*[A-Z][\w&/-]*)(?= (?:stands?|is short) for\b|\W*$)"
@@ -339,10 +340,10 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
         {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
         next(iter(terms(rest[start:]) or terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
-        asked_quantities(plain),
+        quantities(plain),
         before=(match["before"] or "").lower() if match and want.name == "role" else "",
         bound=next((name for name, form in _ASKED_BOUNDS.items() if form.search(plain)), ""),
-        is_duty=DUTY.search(core) is not None,
+        is_duty=_DUTY.search(core) is not None,
         is_denied=_DENIED.search(plain) is not None and want.name != "rule",
         short=short[1] if short else "",
     )

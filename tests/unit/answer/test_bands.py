@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.answer.quantities import outside, quantities
+from context_engine.answer.bands import outside, quantities
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,10 @@ def test_a_restriction_that_repeats_a_word_of_the_predicate_is_not_left_out() ->
 
 
 def test_what_stands_between_two_modals_restricts_the_subject() -> None:
-    text = "A broker that is permitted to carry on the service of custody may apply for a second licence."
-    assert codes(checked("A broker may apply for a second licence.", text)) == {"subject"}
-    assert checked(text.replace("second", "2nd").replace("2nd", "second"), text).verdict is Verdict.SUPPORTED
-
-
-def test_what_is_said_of_a_pronoun_is_not_said_of_what_stands_before_it() -> None:
-    text = "The Board finds that this will only apply in few cases and may include fees that a desk pays to a clerk."
-    assert codes(checked("The Board finds may include fees that a desk pays to a clerk.", text)) == {"subject"}
+    text = "A broker that is permitted to carry on custody may apply for a second licence to the Board in two months."
+    false = "A broker may apply for a second licence to the Board in two months."
+    assert codes(checked(false, text)) == {"altered"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -45,8 +41,6 @@ def test_a_subject_put_before_a_sentence_is_no_subject_of_the_passage(sentence: 
 
 
 def test_what_is_done_to_one_kind_is_not_done_to_all() -> None:
-    text = "The Authority shall appoint an independent valuer to carry out a review."
-    assert "subject" in codes(checked("Valuers shall be appointed by the Authority to carry out a review.", text))
     several = "The Skilled Person must be paid by the Licensed Person or Body and be approved by the Authority."
     assert "subject" in codes(checked("Persons must be approved by the Authority.", several))
     assert checked("The Skilled Person must be approved by the Authority.", several).verdict is Verdict.SUPPORTED
@@ -110,6 +104,12 @@ def test_a_noun_of_the_passage_is_no_act(sentence):
     assert checked(sentence, text).verdict is not Verdict.SUPPORTED
 
 
+def test_a_passive_of_other_words_is_no_act_of_the_subject():
+    text = "A desk shall write down the tests by which each plan is marked as a new product, and keep them."
+    assert codes(checked("A desk shall be marked as a new product.", text)) == {"roles"}
+    assert checked("A desk shall write down the tests by which each plan is marked.", text).verdict is Verdict.SUPPORTED
+
+
 def test_an_act_may_be_said_as_a_noun_with_a_verb_that_says_nothing():
     text = "The desk must assess the limits of each client of the bank."
     assert checked("The desk must make an assessment of the limits of each client of the bank.", text).labels == (
@@ -117,27 +117,11 @@ def test_an_act_may_be_said_as_a_noun_with_a_verb_that_says_nothing():
     )
 
 
-def test_a_sentence_has_a_subject_and_its_conditions_have_words():
-    text = "Tests look at gains. They should also consider the effect of a loss on cash at the desk."
-    assert codes(checked("However, should also consider the effect of a loss on cash at the desk.", text)) == {
-        "incomplete"
-    }
-    shares = "Limits for shares, subject to review of the desk, are:\n- for shares, the number is as set by the desk."
-    assert "incomplete" in codes(checked("Subject to (a), the number is as set by the desk.", shares))
-
-
 def test_a_name_around_the_clause_is_written_as_there():
     evidence = Evidence(
         "[1]", "sops", "1", "Rule 3, Preventing Loss and Fraud.", ("Guide to Regulation",), 1, None, None, None
     )
     assert codes(check("Rule 3, Preventing Regulator.", ["[1]"], {"[1]": evidence})) >= {"name"}
-
-
-def test_a_subject_put_before_a_row_is_none_of_the_row():
-    text = "| Event | Told to the Authority |\n|---|---|\n| Severe | 24 hours |\n"
-    told = "A Severe event must be told to the Authority within 24 hours."
-    assert checked(told, text).verdict is Verdict.SUPPORTED
-    assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
 
 
 def test_a_name_of_the_heading_does_not_stand_in_the_place_of_another_word():
@@ -171,3 +155,29 @@ def test_two_names_do_not_change_prepositions():
 def test_one_is_not_it():
     text = "Therefore, it must be clear to clients how a card is used."
     assert checked("Generally, one must be clear to clients how a card is used.", text).verdict is not Verdict.SUPPORTED
+
+
+def test_a_verb_of_the_passage_is_no_noun_behind_another_verb():
+    text = "Any trade above EUR 50 million shall be approved by the Head of Control before it is booked."
+    false = "Any trade above EUR 50 million shall ask for approval before it is booked."
+    assert "roles" in codes(checked(false, text))
+
+
+def test_a_word_that_names_nothing_is_not_the_subject_of_the_passage():
+    text = "This copy of the file is often sent by the network but may go by post as well."
+    assert codes(checked("Further, there may go by post as well.", text)) == {"subject"}
+
+
+def test_a_sentence_has_a_subject_and_its_conditions_have_words():
+    text = "Tests look at gains. They should also consider the effect of a loss on cash at the desk."
+    assert codes(checked("However, should also consider the effect of a loss on cash at the desk.", text)) == {
+        "incomplete"
+    }
+    shares = "Limits for shares, subject to review of the desk, are:\n- for shares, the number is as set by the desk."
+    assert "incomplete" in codes(checked("Subject to (a), the number is as set by the desk.", shares))
+
+
+def test_two_modals_of_one_sentence_keep_their_acts():
+    text = "The desk must inform the Board and may inform the Authority of a loss."
+    assert codes(checked("The desk may inform the Board and must inform the Authority of a loss.", text)) == {"modal"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
