@@ -224,12 +224,12 @@ def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
     upright = [_ruling(edge) for edge in edges if edge["orientation"] == "v"]
     out: list[Ruling] = []
     for ends in dict.fromkeys((float(round(rule.start)), float(round(rule.end))) for rule in level):
-        inner = [line for line in upright if ends[0] - _TOLERANCE <= line.at <= ends[1] + _TOLERANCE]
+        inner = [line for line in upright if ends[0] + _TOLERANCE < line.at < ends[1] - _TOLERANCE]
         for heights in _stacks([rule.at for rule in level if _is_about(rule, ends)], inner):
             head = _above_head(heights[0], ends, level, inner)
             top = heights[0] if head is None else head
             within = [
-                line.at for line in inner if line.start < top - _TOLERANCE and line.end > heights[-1] + _TOLERANCE
+                line.at for line in upright if line.start < top - _TOLERANCE and line.end > heights[-1] + _TOLERANCE
             ]
             sides = [side for side in ends if min((abs(side - at) for at in within), default=0.0) >= _LEAST_SIDE]
             if sides and len(heights) + (head is not None) > _LEAST_EACH:

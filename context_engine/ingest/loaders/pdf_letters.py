@@ -34,10 +34,11 @@ _MOST: Final = 2_000  # places of a line
 _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
 _OVERLAP: Final = 0.5  # of the lower letter's height
-_DOUBLED: Final = re.compile(r"(?:(\S)\1){2,}")  # may be drawn twice, for a bold look or a border
+_DOUBLED: Final = re.compile(r"(?:([\w.,:;()-])\1){2,}")  # may be drawn twice, for a bold look or a border
 _UPON: Final = 0.5  # of a letter's width: the part of it that lies on the one before
 _SPACED: Final = re.compile(r"(?<!\S)\S{1,3}(?: {1,4}\S{1,3}){4,}(?!\S)")  # may be words set wide: "L I G H T"
-_LEAST_SINGLE: Final = 0.5  # of the pieces of such words
+_LEAST_SINGLE: Final = 0.5  # share of single letters in the pieces of such words
+_MOST_WORDS: Final = 3  # single letters that may be words one after the other
 _LEAST_LETTERS: Final = 4  # different ones
 _WIDE: Final = (0.1, 0.75)  # times a letter's height: least and most between letters of a word set wide
 _EVEN: Final = 0.08  # times a letter's height by which these gaps differ
@@ -164,7 +165,7 @@ def _take_double(chars: list[str], start: int, end: int, box_of: Callable[[int],
     """Take away each second letter of some pairs if it lies on the first."""
     pairs = range(start, end, 2)
     boxes = [(box_of(place), box_of(place + 1)) for place in pairs]
-    if all(first[2] - second[0] > _UPON * (second[2] - second[0]) for first, second in boxes):
+    if all(min(above[2], upon[2]) - max(above[0], upon[0]) > _UPON * (upon[2] - upon[0]) > 0 for above, upon in boxes):
         chars[start + 1 : end : 2] = NOTHING * len(pairs)
 
 
@@ -175,7 +176,7 @@ def _close_up(chars: list[str], start: int, end: int, box_of: Callable[[int], Bo
     in_order = all(first.casefold() < second.casefold() for first, second in pairwise(single))  # names of columns
     signs = set("".join(pieces))
     formula = any(unicodedata.category(sign) == "Sm" or sign in "{}[]/\\" for sign in signs)
-    if formula or in_order or len(single) < _LEAST_SINGLE * len(pieces):
+    if formula or in_order or len(single) < max(_LEAST_SINGLE * len(pieces), _MOST_WORDS + 1):
         return
     if sum(map(str.isalpha, signs)) < _LEAST_LETTERS:
         return
