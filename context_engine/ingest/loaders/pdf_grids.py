@@ -217,8 +217,9 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
 def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
     """Return the sides that tables leave open whose rules run past their outermost uprights, as many houses draw them.
 
-    Four rules, with an upright between each two of them, are the rows of such a table; all but the one above its head
-    are equally long. That one may begin at the first upright; it is then drawn out to the sides.
+    Such a table has two uprights or more: one alone may part its names from several columns. Four rules, with an
+    upright between each two of them, are its rows; all but the one above its head are equally long. That one may begin
+    at the first upright; it is then drawn out to the sides.
     """
     level = [_ruling(edge) for edge in edges if edge["orientation"] == "h"]
     upright = [_ruling(edge) for edge in edges if edge["orientation"] == "v"]
@@ -231,8 +232,9 @@ def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
             within = [
                 line.at for line in upright if line.start < top - _TOLERANCE and line.end > heights[-1] + _TOLERANCE
             ]
+            columns = {round(line.at) for line in inner if line.at in within}
             sides = [side for side in ends if min((abs(side - at) for at in within), default=0.0) >= _LEAST_SIDE]
-            if sides and len(heights) + (head is not None) > _LEAST_EACH:
+            if sides and len(columns) > 1 and len(heights) + (head is not None) > _LEAST_EACH:
                 out += [] if head is None else [Ruling(True, head, *ends)]
                 out += [Ruling(False, side, heights[-1], top) for side in sides]
     return out

@@ -102,3 +102,14 @@ def test_rows_whose_gaps_are_spaces_in_one_piece_of_text(text):
     for number, row in enumerate(rows):
         pdf.text(60, 100 + 16 * number, "".join(cell.ljust(20) for cell in row))
     assert text(bytes(pdf.output())) == _table(*rows)
+
+
+def test_a_row_of_dashes_names_no_columns(text):
+    places = (60, 160, 230, 300, 370)
+    first = ("North - - - - - - - - - - - - - -", "", "- - - - - - - - - - - - - - - - - - - - - - - -")
+    rows = [
+        (name, f"{number}00", "-", f"{number}5", "7") for number, name in enumerate(("East", "South", "West"), start=1)
+    ]
+    lines = text(_pdf([first, *rows], places=places)).split("\n")
+    assert lines[0].startswith("North - ")
+    assert lines[1:] == [" | ".join(row) for row in rows]

@@ -406,3 +406,14 @@ def test_a_table_whose_rules_run_past_its_uprights_is_whole(loaded):
 
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     assert loaded(fill).text == "\n".join((lines[0], "| --- | --- | --- | --- |", *lines[1:]))
+
+
+def test_a_single_upright_between_a_name_and_several_columns_is_no_side(loaded):
+    def fill(pdf):
+        for number, name in enumerate(("Region", "North", "South", "West")):
+            pdf.cell(40, 8, name, border="TBR")
+            for value in ("2024", "2025") if number == 0 else (f"{number}00", f"{number}50"):
+                pdf.cell(30, 8, value, border="TB")
+            pdf.ln(8)
+
+    assert "| North | 100 | 150 |" in loaded(fill).text
