@@ -19,7 +19,10 @@ _MOST_ENTRIES: Final = 10_000
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
 _SMALL: Final = 16 << 20
 _ENCRYPTED: Final = 0x1
-_KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX", "content": "ODT"}
+_KINDS: Final = {
+    "word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX", "content": "ODT",
+    "document": "DOCX", "workbook": "XLSX", "presentation": "PPTX",  # some programs write no folders
+}  # fmt: skip
 _MODULE: Final = re.compile(r"Basic/[^/]+/(?!(?:script|dialog)-l[bc]\.xml$)[^/]+$|Scripts/.+[^/]$")  # of ODF
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)

@@ -2,20 +2,21 @@
 
 Read, in document order: headings by style or outline level, with the numbers Word counts for them; lists and numbered
 paragraphs with their labels; tables as pipe tables, merged cells repeated down, a head of several rows as one, a table
-in a cell on the cell's line; text in content controls, form fields, text boxes, equations, charts and diagrams;
-footnotes, endnotes and comments below the paragraph that refers to them; page headers and footers once each, below the
-title; links with their targets; bold words as `**bold**`, because they mark definitions, struck ones as `~~struck~~`,
-raised and lowered ones as in 10⁶ and CO₂; tracked changes as accepted, or as `tracked_changes` says. Fields: core
-properties a person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read:
-hidden text (also white on white, or tiny), tables of contents, embedded files, sub-documents, damaged or missing
-parts. Not read: page headers with only a page number, pictures. Refused: macros (`.docm`, or a macro part inside),
-passwords, zip bombs, XML with a document type.
+in a cell on the cell's line; web pages embedded in the text; text in content controls, form fields, text boxes,
+equations, charts and diagrams; footnotes, endnotes and comments below the paragraph that refers to them; page headers
+and footers once each, below the title; links with their targets; bold words as `**bold**`, because they mark
+definitions, struck ones as `~~struck~~`, raised and lowered ones as in 10⁶ and CO₂; tracked changes as accepted, or as
+`tracked_changes` says. Fields: core properties a person wrote; custom properties and the page header only as labels
+("Version: 3.2"). Reported, not read: hidden text (also white on white, or tiny), tables of contents, embedded files,
+sub-documents, damaged or missing parts. Not read: page headers with only a page number, pictures. Refused: macros
+(`.docm`, or a macro part inside), passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
+from email import message_from_bytes, policy
 from typing import Any, Final
 from zipfile import ZipFile
 
@@ -26,6 +27,8 @@ from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_body import DocxBody, Styles
 from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_text import Changes, W
+from context_engine.ingest.loaders.encoding import Decoded
+from context_engine.ingest.loaders.html_file import HtmlPage, decoded_page, page_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text, is_page_number
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -33,6 +36,8 @@ from context_engine.ingest.loaders.source_file import SourceFile
 _MOST_UNPACKED: Final = 512 << 20
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
+_PAGES: Final = frozenset((".htm", ".html", ".xhtml"))
+_ARCHIVES: Final = frozenset((".mht", ".mhtml"))
 _EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 
@@ -158,16 +163,32 @@ class DocxDocument:
                 yield line
 
     def _chunk(self, part: str, element: Any) -> Sequence[MarkdownBlock]:
-        """Report a file of another format that is embedded in the text."""
+        """Return the blocks of a web page that is embedded in the text; report a file of another format."""
         relation = self._package.relations(part).get(element.get(f"{REL}id") or "")
         name = posixpath.basename(relation.target) if relation else "one that is missing"
-        size = (
-            f", {self._package.parts.size(relation.target):,} bytes"
-            if relation and relation.target in self._package.parts
-            else ""
-        )
-        self._unread.append(_unread("a file embedded in the text is not read", [f"{name}{size}"]))
-        return ()
+        inside = relation is not None and relation.target in self._package.parts
+        data = self._package.parts.data(relation.target) if relation and inside else b""
+        page = _page(data, name)
+        if page is None:
+            size = f", {len(data):,} bytes" if inside else ""
+            self._unread.append(_unread("a file embedded in the text is not read", [f"{name}{size}"]))
+            return ()
+        self._unread += page.notices
+        return [MarkdownBlock(page.text)] if page.text.strip() else ()
+
+
+def _page(data: bytes, name: str) -> HtmlPage | None:
+    """Return the web page in an embedded file, alone or in a web archive as other programs write it; None without."""
+    suffix = posixpath.splitext(name)[1].lower()
+    content: object = data if suffix in _PAGES else None
+    charset = None
+    if suffix in _ARCHIVES and (body := message_from_bytes(data, policy=policy.default).get_body(("html",))):
+        content, charset = body.get_payload(decode=True), body.get_content_charset()
+    text = decoded_page(content, name, charset) if isinstance(content, bytes) and content else None
+    try:
+        return page_text(text.text, alone=True) if isinstance(text, Decoded) else None
+    except ValueError:  # nested too deep
+        return None
 
 
 def _flat(blocks: Sequence[MarkdownBlock]) -> str:

@@ -68,7 +68,7 @@ _FIRST: Final = 4096
 def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a web page; `template` leaves out the tags that a program fills in."""
     data = file.read()
-    text = _decoded(data, file.name)
+    text = decoded_page(data, file.name)
     if isinstance(text, Skipped):
         yield text
         return
@@ -91,9 +91,10 @@ def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDoc
     )
 
 
-def _decoded(data: bytes, name: str) -> Decoded | Skipped:
-    match = _CHARSET.search(data[:_HEAD])
-    declared = (match[1] or match[2]).decode("ascii").lower() if match else None
+def decoded_page(data: bytes, name: str, charset: str | None = None) -> Decoded | Skipped:
+    """Return the text of a web page; `charset` as stated outside of it, else as its head says."""
+    match = None if charset else _CHARSET.search(data[:_HEAD])
+    declared = (match[1] or match[2]).decode("ascii").lower() if match else charset
     if declared is not None and declared.startswith(_SEVEN_BITS):
         try:
             return Decoded(data.decode(declared).replace("\r\n", "\n"), ())

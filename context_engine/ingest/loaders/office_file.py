@@ -1,21 +1,25 @@
 """Files that LibreOffice converts if it is installed: old Office files, OpenDocument spreadsheets and presentations.
 
 LibreOffice converts the file to DOCX, XLSX or PPTX in a temporary folder with a new profile, and the loader of that
-format reads it. No macro is run and nothing is fetched: a new profile runs no unsigned macros, and the file is opened
-without a window. Refused: files with a password, files LibreOffice cannot open, and all of them if it is not installed.
+format reads it; an old Word file that it cannot write as DOCX becomes ODT. No macro is run and nothing is fetched: a
+new profile runs no unsigned macros, and the file is opened without a window. Refused: files with a password, files
+LibreOffice cannot open, and all of them if it is not installed.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
+from zipfile import BadZipFile, ZipFile
 
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_file import load_docx
+from context_engine.ingest.loaders.odt_file import load_odt
 from context_engine.ingest.loaders.pptx_file import load_pptx
 from context_engine.ingest.loaders.program import run_bounded
 from context_engine.ingest.loaders.source_file import Loader, SourceFile
@@ -56,18 +60,31 @@ def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     with tempfile.TemporaryDirectory(prefix="context-engine-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / f"given{file.path.suffix.lower()}"  # safe on every command line
         copy.write_bytes(data)
-        made = _converted(command, copy, suffix[1:], file.settings.file_timeout_s * _SHARE)
+        seconds = file.settings.file_timeout_s * _SHARE
+        started = time.monotonic()
+        made = _converted(command, copy, suffix[1:], seconds)
+        if suffix == ".docx" and isinstance(made, Path) and not _is_whole(made):
+            made, load = _converted(command, copy, "odt", seconds - (time.monotonic() - started)), load_odt
         if isinstance(made, str):
             yield Skipped(file.name, made)
             return
         yield from load(replace(file, path=made))
 
 
+def _is_whole(made: Path) -> bool:
+    """Whether LibreOffice wrote the text of a document; at some old files it breaks off before that."""
+    try:
+        with ZipFile(made) as archive:
+            return "word/document.xml" in archive.namelist()
+    except BadZipFile:
+        return False
+
+
 def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | str:
     """Return the file that LibreOffice made, or the reason of failure."""
     folder = copy.parent
     profile = folder / "profile"
-    (profile / "user").mkdir(parents=True)
+    (profile / "user").mkdir(parents=True, exist_ok=True)
     (profile / "user" / "registrymodifications.xcu").write_text(_SETTINGS, encoding="utf-8")
     options = ["--headless", "--norestore", "--nolockcheck", "--nodefault", "--nofirststartwizard"]
     made = folder / "made" / f"given.{form}"

@@ -31,6 +31,9 @@ _LEAST_RULING: Final = 3.0  # points
 _MOST_CROSSINGS: Final = 2_500
 _MOST_PAIRS: Final = 100_000  # of a horizontal and a vertical ruling
 _LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
+_LEAST_SIDE: Final = 12.0  # points from the first or last upright to the end of the rules: a column
+_MOST_HEAD: Final = 60.0  # points from the first full rule up to the one above the head
+_HEAD_SHARE: Final = 0.5  # of a table's width that the rule above its head takes at least
 
 
 class Ruling(NamedTuple):
@@ -200,12 +203,81 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
     upright = sum(edge["orientation"] == "v" for edge in long)
     if upright * (len(long) - upright) > _MOST_PAIRS:
         raise TooManyRulings
+    sides = _open_sides(long)
+    if sides:
+        long = table.merge_edges([*long, *map(_edge, sides)], *[_TOLERANCE] * 4)
     crossings = table.edges_to_intersections(long, _TOLERANCE, _TOLERANCE)
     if len(crossings) > _MOST_CROSSINGS:
         raise TooManyRulings
     tables = table.cells_to_tables(table.intersections_to_cells(crossings))
     grids = [_grid(boxes) for boxes in tables]
     return [grid for grid in grids if min(len(grid.edges), len(grid.heights)) >= _LEAST_EACH]
+
+
+def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
+    """Return the sides that tables leave open whose rules run past their outermost uprights, as many houses draw them.
+
+    Such a table has two uprights or more: one alone may part its names from several columns. Four rules, with an
+    upright between each two of them, are its rows; all but the one above its head are equally long. That one may begin
+    at the first upright; it is then drawn out to the sides.
+    """
+    level = [_ruling(edge) for edge in edges if edge["orientation"] == "h"]
+    upright = [_ruling(edge) for edge in edges if edge["orientation"] == "v"]
+    out: list[Ruling] = []
+    for ends in dict.fromkeys((float(round(rule.start)), float(round(rule.end))) for rule in level):
+        inner = [line for line in upright if ends[0] + _TOLERANCE < line.at < ends[1] - _TOLERANCE]
+        for heights in _stacks([rule.at for rule in level if _is_about(rule, ends)], inner):
+            head = _above_head(heights[0], ends, level, inner)
+            top = heights[0] if head is None else head
+            within = [
+                line.at for line in upright if line.start < top - _TOLERANCE and line.end > heights[-1] + _TOLERANCE
+            ]
+            columns = {round(line.at) for line in inner if line.at in within}
+            sides = [side for side in ends if min((abs(side - at) for at in within), default=0.0) >= _LEAST_SIDE]
+            if sides and len(columns) > 1 and len(heights) + (head is not None) > _LEAST_EACH:
+                out += [] if head is None else [Ruling(True, head, *ends)]
+                out += [Ruling(False, side, heights[-1], top) for side in sides]
+    return out
+
+
+def _stacks(heights: Sequence[float], uprights: Sequence[Ruling]) -> Iterator[list[float]]:
+    """Yield the heights of three or more rules, from the top, with an upright between each two of them."""
+    stack: list[float] = []
+    for height in sorted(heights, reverse=True):
+        if stack and not any(_spans(line, height, stack[-1]) for line in uprights):
+            if len(stack) >= _LEAST_EACH:
+                yield stack
+            stack = []
+        stack.append(height)
+    if len(stack) >= _LEAST_EACH:
+        yield stack
+
+
+def _ruling(edge: Mapping[str, Any]) -> Ruling:
+    if edge["orientation"] == "h":
+        return Ruling(True, -edge["top"], edge["x0"], edge["x1"])
+    return Ruling(False, edge["x0"], -edge["bottom"], -edge["top"])
+
+
+def _is_about(rule: Ruling, ends: tuple[float, float]) -> bool:
+    return abs(rule.start - ends[0]) <= _TOLERANCE and abs(rule.end - ends[1]) <= _TOLERANCE
+
+
+def _spans(line: Ruling, low: float, up: float) -> bool:
+    return line.start <= low + _TOLERANCE and line.end >= up - _TOLERANCE
+
+
+def _above_head(
+    top: float, ends: tuple[float, float], level: Sequence[Ruling], inner: Sequence[Ruling]
+) -> float | None:
+    """Return the height of the shorter rules above the head of a table whose first full rule is at `top`."""
+    first, last = ends
+    inside = [rule for rule in level if first - _TOLERANCE <= rule.start and rule.end <= last + _TOLERANCE]
+    for height in sorted({rule.at for rule in inside if _TOLERANCE < rule.at - top <= _MOST_HEAD}):
+        drawn = sum(rule.end - rule.start for rule in inside if rule.at == height)
+        if drawn >= _HEAD_SHARE * (last - first) and any(_spans(line, top, height) for line in inner):
+            return height
+    return None
 
 
 def parted(grid: Grid, words: Mapping[int, Sequence[WordsOfLine]]) -> tuple[Grid, Parted]:

@@ -1,4 +1,4 @@
-"""Letters that PDFium gives in pieces: accents beside their letters, and spaces made up inside words.
+"""Letters that PDFium gives in pieces, or twice: accents beside letters, spaces inside words, words set wide.
 
 A text keeps its length, because offsets in it are offsets in the page: NOTHING stands where a character is taken away.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, pairwise
+from statistics import median
 from typing import Final
 
 from context_engine.ingest.loaders.pdf_digits import Box, height
@@ -33,6 +34,15 @@ _MOST: Final = 2_000  # places of a line
 _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
 _OVERLAP: Final = 0.5  # of the lower letter's height
+_DOUBLED: Final = re.compile(r"(?:([\w.,:;()-])\1){2,}")  # may be drawn twice, for a bold look or a border
+_UPON: Final = 0.5  # of a letter's width: the part of it that lies on the one before
+_SPACED: Final = re.compile(r"(?<!\S)\S{1,3}(?: {1,4}\S{1,3}){4,}(?!\S)")  # may be words set wide: "L I G H T"
+_LEAST_SINGLE: Final = 0.5  # share of single letters in the pieces of such words
+_MOST_WORDS: Final = 3  # single letters that may be words one after the other
+_LEAST_LETTERS: Final = 4  # different ones
+_WIDE: Final = (0.1, 0.75)  # times a letter's height: least and most between letters of a word set wide
+_EVEN: Final = 0.08  # times a letter's height by which these gaps differ
+_WORD_GAP: Final = 0.12  # times a letter's height by which the gap between two words is wider
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
 
 
@@ -51,6 +61,8 @@ def mended(
     chars = list(text)
     for match in islice(_ACCENT.finditer(text), _MOST):
         _put_accent(chars, match.start(), box_of)
+    for match in islice(_DOUBLED.finditer(text), _MOST):
+        _take_double(chars, match.start(), match.end(), box_of)
     letters = "".join(chars)
     for match in islice(_BETWEEN.finditer(letters), _MOST):
         first, last = match.start(), match.end()
@@ -60,6 +72,8 @@ def mended(
             inside = match[0] == " " and letters.startswith(_LIGATURES, first - 2) and _is_upon(first, box_of)
         if inside:
             chars[first:last] = NOTHING * (last - first)
+    for match in islice(_SPACED.finditer(letters), _MOST):
+        _close_up(chars, match.start(), match.end(), box_of)
     return "".join(chars)
 
 
@@ -145,6 +159,37 @@ def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> N
         if len(letter) == 1 and (box := box_of(at))[0] < (left + right) / 2 < box[2]:
             chars[at], chars[place] = letter, NOTHING
             return
+
+
+def _take_double(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:
+    """Take away each second letter of some pairs if it lies on the first."""
+    pairs = range(start, end, 2)
+    boxes = [(box_of(place), box_of(place + 1)) for place in pairs]
+    if all(min(above[2], upon[2]) - max(above[0], upon[0]) > _UPON * (upon[2] - upon[0]) > 0 for above, upon in boxes):
+        chars[start + 1 : end : 2] = NOTHING * len(pairs)
+
+
+def _close_up(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:
+    """Take away the spaces between the letters of words set wide ("L I G H T"); the wider ones between words stay."""
+    pieces = "".join(chars[start:end]).replace(NOTHING, "").split()
+    single = [piece for piece in pieces if len(piece) == 1 and piece.isalpha()]
+    in_order = all(first.casefold() < second.casefold() for first, second in pairwise(single))  # names of columns
+    signs = set("".join(pieces))
+    formula = any(unicodedata.category(sign) == "Sm" or sign in "{}[]/\\" for sign in signs)
+    if formula or in_order or len(single) < max(_LEAST_SINGLE * len(pieces), _MOST_WORDS + 1):
+        return
+    if sum(map(str.isalpha, signs)) < _LEAST_LETTERS:
+        return
+    places = [place for place in range(start, end) if chars[place] not in (" ", NOTHING)]
+    boxes = [box_of(place) for place in places]
+    gaps = [after[0] - before[2] for before, after in pairwise(boxes)]
+    tall, usual = median(map(height, boxes)), median(gaps)
+    even = sum(abs(gap - usual) <= _EVEN * tall for gap in gaps)
+    if not _WIDE[0] * tall < usual <= _WIDE[1] * tall or 2 * even <= len(gaps):
+        return
+    for (place, following), gap in zip(pairwise(places), gaps):
+        if -usual <= gap <= usual + _WORD_GAP * tall:  # far to the left a new line begins
+            chars[place + 1 : following] = NOTHING * (following - place - 1)
 
 
 def _is_upon(place: int, box_of: Callable[[int], Box]) -> bool:

@@ -30,6 +30,7 @@ _PACKED: Final = 0.8  # of the usual distance of rows: a line nearer than this c
 _MOST_HEAD: Final = 3  # rows
 _LABEL: Final = re.compile(r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:[\d.]{1,10}|[a-z]|[ivxlc]{1,5})[.)]?|note|source)")
 _VALUE: Final = re.compile(r"\S*\d\S*|[-–—.*]+")
+_NO_VALUE: Final = re.compile(r"[-–—.*\s]+")
 _Columns = Sequence[tuple[float, float]]
 """Left and right of each column in points."""
 
@@ -251,6 +252,9 @@ def _is_tabular(rows: Sequence[_Row], width: int) -> bool:
 
 def _has_head(rows: Sequence[_Row]) -> bool:
     """Whether the first row names the columns: it has no value but a period in a column of numbers below it."""
+    names = [text for cell in rows[0].cells[1:] if (text := " ".join(cell).strip(CONTINUED))]
+    if names and all(map(_NO_VALUE.fullmatch, names)):
+        return False
     for number, cell in enumerate(rows[0].cells):
         name = " ".join(cell)
         values = [text for row in rows[1:] if (text := " ".join(row.cells[number]))]

@@ -19,6 +19,7 @@ _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
+_ROW: Final = re.compile(r"\d \S*\d|\S {2}\S")  # may be a row of a table, whose gaps a single text object holds
 _LEAST_SIZE: Final = 4.0  # smaller type sizes are scaled by a matrix, and say nothing
 _MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
@@ -139,8 +140,7 @@ class PageText:
 
     def lines(self) -> tuple[list[LineText], int]:
         """Return the lines in PDFium's order, and the number of characters without a Unicode mapping."""
-        out: list[LineText] = []
-        unmapped = 0
+        out, unmapped = list[LineText](), 0
         at = 0  # PDFium counts UTF-16
         for raw_line in self._rows():
             text = self._mended(self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at), at)
@@ -292,7 +292,7 @@ class PageText:
         (_, bottom, _, top), (_, floor, _, ceiling) = (turned(box, turn) for box in (self._box_of_char(), self._box))
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge or (len(bare) < _SHORT and " " in bare):  # a page number may be far away in the same object
+        if edge or (len(bare) < _SHORT and " " in bare) or _ROW.search(bare):  # far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]

@@ -1,13 +1,13 @@
 """Excel workbooks: `.xlsx`, transitional and strict. A row of a table is a record, and rows are read one by one.
 
-Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); numbers, dates and times, 5 % as "5%",
-USD 5 as "USD 5", 637 in the format 0000 as "0637"; struck, raised and lowered characters as in Word; the targets of
-links; a formula's saved value, or the formula itself if none was saved (reported); the value of merged cells in each
-of their rows; comments with their cells, text boxes, the text of charts, page headers and footers. Hidden sheets, rows
-and columns, and cells that their format hides, as `hidden_cells` says; omitted cells are counted and reported. If
-several tables have a column of ids, records are identified by sheet and row instead, because one entity may be in
-each. Not read: pictures, other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside),
-passwords, zip bombs, XML with a document type, more shared texts than fit into memory.
+Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); numbers, dates and times, 5 % as "5%", USD
+5 as "USD 5", 637 in the format 0000 as "0637"; struck, raised and lowered characters as in Word; the targets of links;
+a formula's saved value, or the formula itself if none was saved (reported); the value of merged cells in each of their
+rows; comments with their cells, text boxes, the text of charts, page headers and footers. Hidden sheets, rows and
+columns, and cells that their format hides, as `hidden_cells` says; omitted cells are counted and reported. If several
+tables have a column of ids, records are identified by sheet and row instead, because one entity may be in each.
+Reported, not read: embedded files. Not read: pictures, other workbooks (never followed). Refused: macros (`.xlsm`, or a
+macro part inside), passwords, zip bombs, XML with a document type, more shared texts than fit into memory.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def load_xlsx(file: SourceFile) -> Found:
                 return
             any_document = False
             for item in notices.with_documents(workbook.documents()):
-                any_document = True
+                any_document |= isinstance(item, LoadedDocument) or not workbook.holds_files
                 yield item
             if not any_document:
-                yield Skipped(file.name, "has no cell with a value", error=False)
+                yield Skipped(file.name, "has no cell with a value", error=workbook.holds_files)
 
 
 class _Workbook:
@@ -70,7 +70,15 @@ class _Workbook:
         self._values = Values(self._shared(), self._book.formats(), from_1904=self._book.from_1904)
         self._read_hidden = file.settings.hidden_cells == "read"
 
+    @property
+    def holds_files(self) -> bool:
+        """Whether files are embedded in the sheets, such as a memo or a PDF."""
+        return bool(self._book.embedded)
+
     def documents(self) -> Found:
+        if names := self._book.embedded:
+            left = f"embedded files are not read: {', '.join(names)}"
+            self._notices.add(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=names))
         wanted = []
         for sheet in self._sheets:
             if not sheet.path:

@@ -33,6 +33,7 @@ _MOST_COMMENTS: Final = 100_000
 _HEADER_CODE: Final = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d+|[A-Z])|&&')
 _NOTHING: Final = re.compile(r"\s*;\s*;\s*;\s*")  # a number format that shows no number and no text
 _TINY: Final = 1.5  # points
+_EMBEDDED: Final = "xl/embeddings"
 T = TypeVar("T")
 _TABLE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 
@@ -64,6 +65,11 @@ class Book:
         self._path = next((path for path in roots if path in self._names.values()), "") or "xl/workbook.xml"
         self._root = tree(archive.read(self._path))
         self.texts: list[str] = []
+
+    @property
+    def embedded(self) -> list[str]:
+        """The names of the files that are embedded in the sheets."""
+        return [posixpath.basename(name) for path, name in self._names.items() if posixpath.dirname(path) == _EMBEDDED]
 
     @property
     def from_1904(self) -> bool:

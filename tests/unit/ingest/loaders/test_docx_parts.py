@@ -364,11 +364,43 @@ def test_a_table_of_contents_is_said_and_what_only_it_says_is_quoted(word):
 @pytest.mark.wording
 def test_embedded_files_and_files_that_stand_in_the_text_are_said(word):
     body = f"<w:p>{run('Body.')}</w:p><w:altChunk r:id='aFChunk'/>"
-    parts = {"aFChunk": ("chunk.html", b"<p>x</p>"), "package": ("embeddings/limits.xlsx", b"PK")}
+    parts = {"aFChunk": ("chunk.rtf", b"{\\rtf x}"), "package": ("embeddings/limits.xlsx", b"PK")}
     assert word(body, parts).warnings == (
         "embedded files are not read: limits.xlsx",
-        "a file embedded in the text is not read: chunk.html, 8 bytes",
+        "a file embedded in the text is not read: chunk.rtf, 8 bytes",
     )
+
+
+WEB_ARCHIVE = (
+    b"MIME-Version: 1.0\r\nContent-Type: multipart/related; boundary=B\r\n\r\n--B\r\n"
+    b"Content-Type: text/html; charset=windows-1252\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n"
+    b"<h2>Limits</h2><table><tr><th>Desk<th>Limit<tr><td>Rates<td>5 Mio. =80</table>\r\n--B--\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chunk.html", "<h2>Limits</h2><table><tr><th>Desk<th>Limit<tr><td>Rates<td>5 Mio. €</table>".encode()),
+        (
+            "chunk.mht",
+            WEB_ARCHIVE,
+        ),
+    ],
+)
+def test_a_web_page_in_the_text_is_read_in_its_place(word, name, content):
+    body = f"<w:p>{run('Before.')}</w:p><w:altChunk r:id='aFChunk'/><w:p>{run('After.')}</w:p>"
+    loaded = word(body, {"aFChunk": (name, content)})
+    table = "| Desk | Limit |\n| --- | --- |\n| Rates | 5 Mio. € |"
+    assert loaded.text == f"Before.\n\n## Limits\n\n{table}\n\nAfter."
+    assert loaded.warnings == ()
+
+
+def test_a_web_page_in_the_text_that_is_nested_too_deep_is_said(word):
+    deep = b"<div>" * 6_000 + b"x"
+    loaded = word(f"<w:p>{run('Body.')}</w:p><w:altChunk r:id='aFChunk'/>", {"aFChunk": ("chunk.html", deep)})
+    assert loaded.text == "Body."
+    assert [notice.code for notice in loaded.notices] == ["embedded_not_read"]
 
 
 @pytest.mark.wording

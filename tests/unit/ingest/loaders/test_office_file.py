@@ -1,11 +1,13 @@
 """Files that LibreOffice's command converts: by a stand-in for it, and by itself where it is installed."""
 
+import io
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
 import time
+import zipfile
 from pathlib import Path
 
 import docx
@@ -81,6 +83,29 @@ def test_what_comes_out_is_read_under_the_files_own_name(command, made, one):
     loaded = one(OLE, "policy of 1997.doc")
     assert loaded.text == "# Purpose\n\nWords of the nineties."
     assert (loaded.path, loaded.stem) == ("policy of 1997.doc", "policy of 1997")
+
+
+def test_an_old_word_file_that_does_not_become_docx_becomes_odt(command, one, tmp_path):
+    empty, odt = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(empty, "w") as archive:
+        archive.writestr("_rels/.rels", "<Relationships/>")
+    names = "urn:oasis:names:tc:opendocument:xmlns"
+    with zipfile.ZipFile(odt, "w") as archive:
+        archive.writestr(
+            "content.xml",
+            f'<o:document-content xmlns:o="{names}:office:1.0" xmlns:t="{names}:text:1.0"><o:body><o:text>'
+            "<t:p>Words of the nineties.</t:p></o:text></o:body></o:document-content>",
+        )
+    (tmp_path / "made.docx").write_bytes(empty.getvalue())
+    (tmp_path / "made.odt").write_bytes(odt.getvalue())
+    command(
+        f"""
+        form = sys.argv[sys.argv.index("--convert-to") + 1]
+        outdir.mkdir(exist_ok=True)
+        shutil.copy(f"{tmp_path}/made.{{form}}", outdir / f"given.{{form}}")
+        """
+    )
+    assert one(OLE, "policy of 1997.doc").text == "Words of the nineties."
 
 
 def test_the_profile_and_the_folder_are_private_and_gone_afterwards(command, made, one, tmp_path):

@@ -92,3 +92,24 @@ def loaded_one(one):
 @pytest.fixture
 def text(loaded_one):
     return lambda data: loaded_one(data).text
+
+
+def test_rows_whose_gaps_are_spaces_in_one_piece_of_text(text):
+    pdf = fpdf.FPDF(unit="pt", format="A4")
+    pdf.add_page()
+    pdf.set_font("courier", size=10)
+    rows = [("Region", "2024", "2025"), *((f"District {name}", f"1,{name}00", f"2,{name}50") for name in range(1, 6))]
+    for number, row in enumerate(rows):
+        pdf.text(60, 100 + 16 * number, "".join(cell.ljust(20) for cell in row))
+    assert text(bytes(pdf.output())) == _table(*rows)
+
+
+def test_a_row_of_dashes_names_no_columns(text):
+    places = (60, 160, 230, 300, 370)
+    first = ("North - - - - - - - - - - - - - -", "", "- - - - - - - - - - - - - - - - - - - - - - - -")
+    rows = [
+        (name, f"{number}00", "-", f"{number}5", "7") for number, name in enumerate(("East", "South", "West"), start=1)
+    ]
+    lines = text(_pdf([first, *rows], places=places)).split("\n")
+    assert lines[0].startswith("North - ")
+    assert lines[1:] == [" | ".join(row) for row in rows]

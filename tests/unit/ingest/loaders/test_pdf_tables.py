@@ -387,3 +387,33 @@ def test_rulings_around_a_part_of_a_table_take_no_values_from_their_rows(loaded)
     for name, *totals in rows:
         line = next(line for line in text.split("\n") if name in line)
         assert all(f"{total}.0" in line for total in totals)
+
+
+def test_a_table_whose_rules_run_past_its_uprights_is_whole(loaded):
+    rows = (
+        ("Desk", "Limit", "Used", "Owner"),
+        ("Rates", "10", "4", "Ann"),
+        ("FX", "20", "5", "Ben"),
+        ("EQ", "30", "6", "Cleo"),
+    )
+
+    def fill(pdf):
+        for number, row in enumerate(rows):
+            outer = "B" if number == 0 else "TB"
+            for text, border in zip(row, (outer, 1, 1, outer)):
+                pdf.cell(30, 8, text, border=border)
+            pdf.ln(8)
+
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    assert loaded(fill).text == "\n".join((lines[0], "| --- | --- | --- | --- |", *lines[1:]))
+
+
+def test_a_single_upright_between_a_name_and_several_columns_is_no_side(loaded):
+    def fill(pdf):
+        for number, name in enumerate(("Region", "North", "South", "West")):
+            pdf.cell(40, 8, name, border="TBR")
+            for value in ("2024", "2025") if number == 0 else (f"{number}00", f"{number}50"):
+                pdf.cell(30, 8, value, border="TB")
+            pdf.ln(8)
+
+    assert "| North | 100 | 150 |" in loaded(fill).text

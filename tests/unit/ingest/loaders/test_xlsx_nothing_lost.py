@@ -1,6 +1,8 @@
 """XLSX: what is hidden, merged, commented, drawn or computed is read, or counted and said."""
 
+import io
 import re
+import zipfile
 from datetime import date
 
 import openpyxl
@@ -14,6 +16,7 @@ from context_engine.ingest.loaders import xlsx_parts
 
 READ = IngestSettings(hidden_cells="read")
 SHEET = "xl/worksheets/sheet1.xml"
+TABLE_OF_TWO = [("Desk", "Head"), ("Rates", "Anna"), ("Credit", "Ben"), ("FX", "Cleo")]
 TABLE = [("Desk", "Limit", "Head"), ("Rates", 5, "Anna"), ("Credit", 7, "Ben"), ("FX", 9, "Cleo")]
 
 
@@ -386,3 +389,42 @@ def test_many_references_to_one_long_text_are_read_in_documents_of_bounded_size(
     assert sum(len(one.text) for one in found) > 5_900_000
     assert max(len(one.text) for one in found) < 2_000_000
     assert len({one.stem for one in found}) == len(found)
+
+
+def test_files_embedded_in_a_sheet_are_said(workbook):
+    memo = [("xl/embeddings/Memo.docx", b"PK")]
+    (loaded,) = workbook({"Limit": [("Net exposure limit", "EUR 5 million")]}, added=memo)
+    (notice,) = loaded.notices
+    assert (notice.code, notice.detail) == ("embedded_not_read", {"names": ["Memo.docx"]})
+    alone = workbook({"Limit": []}, added=memo)
+    assert [one.error for one in alone] == [False, True]
+    assert "Memo.docx" in alone[0].reason
+
+
+def test_a_workbook_whose_parts_are_in_no_folder(read):
+    space = "http://schemas.openxmlformats.org"
+    main, office = f"{space}/spreadsheetml/2006/main", f"{space}/officeDocument/2006/relationships"
+
+    def relation(kind, target):
+        link = f'<Relationship Id="r1" Type="{office}/{kind}" Target="{target}"/>'
+        return f'<Relationships xmlns="{space}/package/2006/relationships">{link}</Relationships>'
+
+    cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
+    rows = "".join(f"<row>{cell.format(name)}{cell.format(value)}</row>" for name, value in TABLE_OF_TWO)
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{space}/package/2006/content-types"/>',
+        "_rels/.rels": relation("officeDocument", "workbook.xml"),
+        "_rels/workbook.xml.rels": relation("worksheet", "sheet1.xml"),
+        "workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="S" sheetId="1" r:id="r1"/>'
+        "</sheets></workbook>",
+        "sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+    }
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert fields(read(out.getvalue(), "a.xlsx")) == [
+        {"Desk": "Rates", "Head": "Anna"},
+        {"Desk": "Credit", "Head": "Ben"},
+        {"Desk": "FX", "Head": "Cleo"},
+    ]

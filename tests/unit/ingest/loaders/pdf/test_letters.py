@@ -170,3 +170,32 @@ def test_letters_without_a_mapping_are_recognised(read, nameless, monkeypatch):
     monkeypatch.setattr(pdf_file, "recognise", lambda *_: recognition)
     (loaded,) = read(nameless, "a.pdf", settings=IngestSettings(ocr="tesseract"))
     assert loaded.text == "[OCR, confidence 91 %]\n\nLimits."
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A N N U A L  R E P O R T", "ANNUAL  REPORT"),
+        ("L i m i t s", "Limits"),
+        ("p r ofi t s  a n d", "profits  and"),
+        ("A B C D E F", "A B C D E F"),
+        ("x ∈ T u n d", "x ∈ T u n d"),
+        ("y n n y n", "y n n y n"),
+    ],
+)
+def test_letters_of_a_word_set_wide_are_joined(text, words):
+    assert _mended(text, _typed(text, 2.0), range(len(text))) == words
+
+
+def test_letters_of_a_word_set_wide_stay_apart_where_a_line_begins():
+    text = "s p o t s o n"
+    boxes = _typed(text, 2.0)
+    moved = [box if place < 10 else (box[0] - 400, -20.0, box[2] - 400, -10.0) for place, box in enumerate(boxes)]
+    assert _mended(text, moved, range(len(text))) == "spots on"
+
+
+def test_letters_drawn_twice_are_read_once():
+    text = "CCoommmmiitttteeee  11,,000000"
+    boxes = [(5.0 * (place // 2) + 0.3 * (place % 2), 0.0, 5.0 * (place // 2) + 5, 10.0) for place in range(len(text))]
+    assert _mended(text, boxes) == "Committee  1,000"
+    assert _mended("1100220033", _typed("1100220033", 0.0)) == "1100220033"
