@@ -339,7 +339,7 @@ class Bulkhead:
             if any(left_of_one() <= 0 for left_of_one in self._under_way.values()):
                 raise Overdue("still busy with an overdue call")
             if limit is not None and len(self._under_way) >= limit:
-                raise Busy(f"{limit} calls are under way")
+                raise Busy("a call is under way" if limit == 1 else f"{limit} calls are under way")
             self._under_way[token] = left
         return lambda: self._leave(token)
 
