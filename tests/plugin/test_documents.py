@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import pytest
 import yaml
@@ -137,6 +138,29 @@ def test_the_endpoints_settings_are_the_credentials_and_its_own() -> None:
     assert settings["access_token"]["required"] is True and settings["access_token"]["type"] == "secret-input"
     for name, credential in credentials.items():
         assert {"name": name, **credential} == settings[name]
+
+
+def authorization_fields() -> dict[str, dict[str, Any]]:
+    """Return the fields of both authorizations, by plugin and name."""
+    tools = read(PLUGIN / "provider/context_engine.yaml")["credentials_for_provider"]
+    documents = read(PLUGIN / "datasource/provider/context_engine_documents.yaml")["credentials_schema"]
+    return {f"tools/{name}": field for name, field in tools.items()} | {f"documents/{d['name']}": d for d in documents}
+
+
+@pytest.mark.parametrize("field", authorization_fields().values(), ids=authorization_fields())
+def test_an_authorization_can_be_filled_in_without_its_help(field: dict[str, Any]) -> None:
+    """Dify shows labels and placeholders in this form, and no help; about 75 columns of a placeholder fit."""
+    if field["type"] == "boolean":  # it has no placeholder, so the label says what it is
+        assert all(text.endswith((")", "）")) for text in field["label"].values())
+        return
+    assert set(field["placeholder"]) == set(LANGUAGES)
+    columns = [sum(1 + (east_asian_width(sign) in "WF") for sign in text) for text in field["placeholder"].values()]
+    assert max(columns) <= 75
+
+
+def test_both_authorizations_begin_with_the_demo_bank() -> None:
+    names = [name.split("/") for name in authorization_fields()]
+    assert [next(name for plugin, name in names if plugin == of) for of in ("tools", "documents")] == ["demo_bank"] * 2
 
 
 def test_the_secret_fields_are_secret() -> None:

@@ -85,7 +85,7 @@ class TestCredentials:
             ({"domains": "{"}, "is not JSON"),
             ({"ca_certificate": "no pem"}, "ca_certificate: is neither PEM nor base64"),
             ({"variables": "[]"}, "variables: is not a JSON object"),
-            ({"demo_bank": True}, "demo bank is ticked and domains are configured"),
+            ({"demo_bank": True}, "'Demo bank' is True and domains are configured"),
         ],
     )
     def test_bad_ones_say_what_is_wrong(

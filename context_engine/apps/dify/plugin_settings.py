@@ -35,11 +35,11 @@ _MOST_SILENT_S: Final = 30.0
 
 NO_DOMAINS: Final = (
     "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
-    "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
+    "with manifests in it ('context-engine plugin pack --manifests DIR'), or set 'Demo bank' to True"
 )
 
 TWO_BANKS: Final = (
-    "the demo bank is ticked and domains are configured: untick it to search your own, or remove the domains"
+    "'Demo bank' is True and domains are configured: set it to False to search your own, or remove the domains"
 )
 
 

@@ -340,7 +340,8 @@ class Bulkhead:
             if any(left_of_one() <= 0 for left_of_one in self._under_way.values()):
                 raise Overdue("still busy with an overdue call")
             if limit is not None and len(self._under_way) >= limit:
-                raise Busy(f"not asked, because {limit} calls are under way, as many as it may have now")
+                calls = "1 call is" if limit == 1 else f"{limit} calls are"
+                raise Busy(f"not asked, because {calls} under way, as many as it may have now")
             self._under_way[token] = left
         return lambda: self._leave(token)
 
@@ -361,7 +362,7 @@ class Breaker:
     def __init__(self, most: int, pause_s: float) -> None:
         self._most, self._pause_s = most, pause_s
         self._lock = Lock()
-        self._open_until = 0.0
+        self._open_until, self._failed_at = 0.0, 0.0
         self.failures = 0
 
     @property
@@ -378,9 +379,15 @@ class Breaker:
             self._open_until = now + self._pause_s
             return 0.0
 
-    def note(self, now: float, *, failed: bool) -> None:
-        """Record how a call ended."""
+    def note(self, now: float, *, failed: bool, started: float | None = None) -> None:
+        """Record how a call ended.
+
+        Args:
+            started: when it began; calls that fail together, as in a burst, count as one failure. None: it counts.
+        """
         with self._lock:
+            if failed and self.failures and started is not None and started < self._failed_at:
+                return
             self.failures = self.failures + 1 if failed else 0
             if failed:
-                self._open_until = now + self._pause_s
+                self._failed_at, self._open_until = now, now + self._pause_s

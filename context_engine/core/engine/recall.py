@@ -233,10 +233,10 @@ class SourceBulkhead:
                 outcome = as_source_error(error, self.source_id)
             reply = self.reply(outcome, query, started)
             opened.tell(reply)
-        self._note(reply, query.timeout_s)
+        self._note(reply, query.timeout_s, started)
         return reply
 
-    def _note(self, reply: SourceReply, limit_s: float) -> None:
+    def _note(self, reply: SourceReply, limit_s: float, started: float) -> None:
         """Record whether a call was answered, or failed after holding up its search.
 
         A quick failure says nothing about the source, nor does the end of a wait behind other searches.
@@ -250,7 +250,7 @@ class SourceBulkhead:
         if reply.error is not None and not slow:
             return
         was_open = self._breaker.is_open
-        self._breaker.note(self._clock.monotonic(), failed=slow)
+        self._breaker.note(self._clock.monotonic(), failed=slow, started=started)
         if self._breaker.is_open != was_open:
             words = f"left alone after {_MOST_SLOW} slow failures" if slow else "answers again"
             logger.warning("source %s: %s", self.source_id, words)

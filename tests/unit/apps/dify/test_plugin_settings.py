@@ -146,15 +146,15 @@ def test_the_demo_bank_where_the_home_cannot_be_written_to(tmp_path: Path, monke
 
 
 def test_the_demo_bank_is_never_mixed_with_a_real_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="demo_bank: the demo bank is ticked and domains are configured"):
+    with pytest.raises(ConfigError, match="demo_bank: 'Demo bank' is True and domains are configured"):
         load(tmp_path, **FORM, demo_bank=True)
     packed(tmp_path)
-    with pytest.raises(ConfigError, match="untick it"):
+    with pytest.raises(ConfigError, match="set it to False"):
         load(tmp_path, demo_bank=True)
 
 
 def test_no_domain_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"domains: no domain is configured.*or tick 'Demo bank'"):
+    with pytest.raises(ConfigError, match=r"domains: no domain is configured.*or set 'Demo bank' to True"):
         load(tmp_path, dify_base_url="https://dify.example", dify_api_key="dataset-1")
 
 

@@ -41,3 +41,14 @@ def test_a_success_between_failures_starts_the_count_again():
     for failed in (True, False, True):
         breaker.note(0.0, failed=failed)
     assert (breaker.failures, breaker.wait_s(0.0)) == (1, 0.0)
+
+
+def test_calls_that_fail_together_count_as_one_failure():
+    breaker = Breaker(most=3, pause_s=30.0)
+    for ended in (5.0, 5.1, 5.2, 6.0):  # forty at once: all began before the first of them failed
+        breaker.note(ended, failed=True, started=1.0)
+    assert (breaker.failures, breaker.is_open) == (1, False)
+    breaker.note(9.0, failed=True, started=5.5)
+    breaker.note(13.0, failed=True, started=9.5)
+    assert breaker.is_open, "each of these began after the failure before it"
+    assert breaker.wait_s(13.0) == 30.0

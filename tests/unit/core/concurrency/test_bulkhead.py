@@ -38,6 +38,8 @@ def test_at_its_limit_it_is_busy_at_once_and_a_call_that_ends_makes_room(gate: t
     with pytest.raises(Busy, match=r"^not asked, because 3 calls are under way") as refused:
         bulkhead.submit(gate.wait, in_time, limit=3)
     assert not isinstance(refused.value, Overdue)
+    with pytest.raises(Busy, match=r"^not asked, because 1 call is under way"):
+        bulkhead.submit(gate.wait, in_time, limit=1)
     more = bulkhead.submit(gate.wait, in_time, limit=4)  # the limit is the caller's
     gate.set()
     assert [future.result(30) for future in (*under_way, more)] == [True] * 4
