@@ -92,7 +92,7 @@ def replay_answer(
     if entry["kind"] != "answer":
         raise InvalidRequest(f"record {record_id} is of kind {entry['kind']}, not of an answer")
     if words is None:
-        raise AuditError(f"answer {record_id} cannot be composed again: {account.question_missing}")
+        raise AuditError(f"answer {record_id} cannot be composed again: its question {account.question_missing}")
     gathering = read_gathering(entry["workflow"], words["searches"]) if "workflow" in entry else None
     rounds = () if gathering is None else gathering.rounds
     searches = [searched.search_id for searched in rounds] or [str(entry["search"])]

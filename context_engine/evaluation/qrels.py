@@ -124,7 +124,7 @@ def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:
         if len(columns) not in (3, 4):
             form = "question, gold id and grade, or TREC's question, 0, gold id and grade"
             raise rejected(path, number, f"has {len(columns)} columns: write {form}")
-        if place == 0 and not any(char.isdecimal() for char in columns[-1]):
+        if place == 0 and (columns[0].casefold() in _QUESTION or columns[-1].casefold() in _GRADE):
             continue  # a header line
         yield number, columns[0], columns[-2], _grade(path, number, columns[-1])
 

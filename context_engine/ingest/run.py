@@ -27,7 +27,9 @@ from context_engine.ingest.workers import Item, read_all
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
 MOST_SAMPLES: Final = 5
-_NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
+_NO_RULE: Final = (
+    "no rule includes it: add one to a source's documents, or name the source (--source) or its adapter (--to)"
+)
 Progress = Callable[[int, int, str], None]
 """Called before each file and once at the end with files done, files in total, and the path of the file."""
 

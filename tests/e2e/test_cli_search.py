@@ -282,6 +282,11 @@ def test_what_is_asked_wrongly_is_one_json_object_too(args: tuple[str, ...], cod
     assert said in found["error"]["message"] and said.rstrip(".") in result.stderr
 
 
+def test_a_failure_is_one_json_object_too() -> None:
+    result = run("audit", "list", "--ledger", "/nowhere/ledger.db", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "ledger_not_found")
+
+
 @pytest.mark.parametrize("args", [("search", "x", "-d", "NAP"), ("init", "--json"), ("serch", "--json")])
 def test_what_has_no_json_or_was_not_asked_for_it_writes_nothing_to_stdout(args: tuple[str, ...]) -> None:
     result = run(*args)

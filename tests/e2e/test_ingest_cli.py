@@ -99,10 +99,8 @@ def test_the_report_says_what_dify_took_and_how_to_search_it(bank: Path, dify: F
     assert f"dataset_ids: [{identity}]" in result.stdout
     assert "Dify took 2 documents with 2 chunks" in result.stderr
     assert "1 skipped" not in result.stdout
-    assert (
-        "note.md skipped: no rule includes it: add one to a source's documents, or name the source (--source)"
-        in result.stdout
-    )
+    advice = "add one to a source's documents, or name the source (--source) or its adapter (--to)"
+    assert f"note.md skipped: no rule includes it: {advice}" in result.stdout
     (bank / "manifests/bank.yaml").write_text(
         MANIFEST.replace("    documents:\n", f"    dataset_ids: [{identity}]\n    documents:\n")
     )

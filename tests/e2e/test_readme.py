@@ -79,7 +79,7 @@ def test_every_block_is_run():
     here |= {"dify-ingest-manifest", "dify-ingest"}
     here |= {"dicts", "adapter", "contract", "models", "eval", "access-manifest", "access-file", "access"}
     here |= {"tokens", "oidc", "sign-in", "rerankers", "vector-form"}
-    here |= {"principal", "policy", "privacy", "ask"}
+    here |= {"principal", "policy", "privacy", "ask", "own-models", "own-models-package"}
     assert set(BLOCKS) == here | RUN_BY_CI
     assert len(NAMED) == len(BLOCKS), "one name, one block"
     assert len(re.findall(r"^```(?!text)\w", TEXT, flags=re.M)) == len(BLOCKS), "name every block that is not text"

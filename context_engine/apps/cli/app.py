@@ -37,6 +37,9 @@ BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
+WRITTEN: Final = "context_engine.written"
+"""The key of `click.Context.meta` that says that the JSON of a command was written, though an error is raised."""
+
 _CODES: Final[tuple[tuple[type[ContextEngineError], int], ...]] = (
     (EvidenceIncomplete, NOT_ANSWERED),
     (QueryNotRecorded, NOT_ANSWERED),
@@ -156,7 +159,7 @@ class App(LazyGroup):
             raise
         except ContextEngineError as error:
             code = exit_code(error)
-            if as_json and code == USAGE:
+            if as_json and not ctx.meta.get(WRITTEN):
                 _write_error(error.code, str(error))
             self._report(ctx, error, f"{error}{_others(error)}")
             ctx.exit(code)
@@ -208,7 +211,7 @@ def _words(error: Exception) -> str:
 
 
 def _write_error(code: str, message: str) -> None:
-    """Write a usage error as the JSON object that --json promises."""
+    """Write an error as the JSON object that --json promises."""
     print_json({"error": {"code": code, "message": message}})
 
 

@@ -187,6 +187,7 @@ def open_context(
     build_demo: bool = True,
     one_domain: bool = False,
     operator: bool = False,
+    data_elsewhere: bool = False,
 ) -> CliContext:
     """Load the configuration; use the demo bank if no domain is configured and no folder is named.
 
@@ -196,6 +197,7 @@ def open_context(
         build_demo: whether to build the demo's base if it is missing.
         one_domain: whether the command needs exactly one domain: the named one, else the only one.
         operator: whether the command is for operators, who know every domain and source.
+        data_elsewhere: whether the command reads other data, so that nothing is said of the demo bank.
 
     Raises:
         UsageError: `one_domain` is set, no domain is named, and there is not exactly one.
@@ -220,7 +222,8 @@ def open_context(
     setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
     principal = acting_principal(setup.config.principals, location.acting_as)
     _warn(setup.config.notices)
-    note(DEMO_NOTE)
+    if not data_elsewhere:
+        note(DEMO_NOTE)
     name = only_domain(setup.registry, domain) if one_domain else ""
     searchable = domain is None or domain in setup.registry.names  # the engine refuses another, and records that
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
@@ -233,13 +236,16 @@ def open_context(
     return CliContext(setup, data_dir, demo=True, principal=principal, known=setup, domain=name)
 
 
-def operator_context(location: ConfigLocation) -> CliContext:
+def operator_context(location: ConfigLocation, *, data_elsewhere: bool = False) -> CliContext:
     """Load the configuration for a command that only an operator may run; the demo's base is not built.
+
+    Args:
+        data_elsewhere: as in `open_context`.
 
     Raises:
         InvalidRequest: the user is no operator.
     """
-    context = open_context(location, build_demo=False, operator=True)
+    context = open_context(location, build_demo=False, operator=True, data_elsewhere=data_elsewhere)
     require_operator(context.setup.config.principals)
     return context
 

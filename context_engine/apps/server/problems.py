@@ -179,7 +179,7 @@ _LATER: Final = "Ask again after the seconds of Retry-After."
 _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] = (
     (errors.NotAuthenticated, 401, "Send a valid token as 'Authorization: Bearer TOKEN'.", True),
     (errors.TokensUnchecked, 503, _LATER, True),
-    (errors.NotPermitted, 403, "Use a token that may do this, or ask the operator for one.", True),
+    (errors.NotPermitted, 403, "Do as the detail says, or use a token that may do this.", True),
     (errors.UnknownDomain, 404, "Name a domain that GET /api/v1/rag/domains lists.", True),
     (errors.RecordNotWritten, 404, "Ask again after the seconds of Retry-After: it is being written.", True),
     (errors.RecordNotFound, 404, "Send the search_id of an answer that this token was given.", True),

@@ -26,6 +26,11 @@ def test_every_form(written, name, text):
     assert read_qrels(written(name, text)) == EXPECTED
 
 
+@pytest.mark.parametrize("header", ["query-id\tcorpus-id\tscore", "query_id gold label", "topic doc relevance"])
+def test_a_header_is_known_by_the_name_of_its_first_or_last_column(written, header):
+    assert read_qrels(written("q.tsv", f"{header}\nq1 a 2\n")) == {"q1": {"a": 2}}
+
+
 def test_trec_columns_may_be_parted_by_blanks(written):
     assert read_qrels(written("q.txt", "q1 0 a 2\nq1 Q0 b 0\n")) == {"q1": {"a": 2, "b": 0}}
 
@@ -40,6 +45,7 @@ def test_trec_columns_may_be_parted_by_blanks(written):
         ("q.jsonl", '{"gold": "a"}\n', "line 1: the judgement lacks query_id"),
         ("q.jsonl", '{"query_id": "q1", "gold": "a", "grade": true}\n', "line 1: the grade must be a whole number"),
         ("q.tsv", "  \n", "holds no judgement"),
+        ("q.tsv", "q1 a good\nq2 a 1\n", "line 1: the grade must be a whole number, 0 for not relevant, got 'good'"),
         ("q.tsv", "q1 a 1.5\n", "line 1: the grade must be a whole number"),
         ("q.tsv", "q1 a 1x\n", "line 1: the grade must be a whole number"),
         ("q.tsv", "q1 a 1\nq2 a grade\n", "line 2: the grade must be a whole number"),

@@ -6,7 +6,7 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest.reading import IngestOptions
 from context_engine.ingest.run import ingest
 
-NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source)"
+NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source) or its adapter (--to)"
 
 RULE = "The first rule binds all staff of the bank, wherever they work."
 A = f"---\ndocument_id: A\nversion: '1'\n---\n# A\n\n## 1 One\n\n{RULE}\n\n## 2 Two\n\nText two.\n"

@@ -282,7 +282,7 @@ def test_a_factory_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_models_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (Path(__file__).parents[3] / "docs/guides/models.md").read_text("utf-8")
     own: dict[str, Any] = {}
-    exec(guide.partition("<!-- own -->\n```python\n")[2].partition("```")[0], own)
+    exec(guide.partition("<!-- own-models -->\n```python\n")[2].partition("```")[0], own)
     monkeypatch.setattr("context_engine.wiring.models.load_adapter", lambda point: own[point.value])
     monkeypatch.setattr(
         "context_engine.wiring.models.find_adapter", lambda group, name, **_: EntryPoint(name, name, group)

@@ -82,7 +82,7 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
     """
     from context_engine.wiring.audit import open_ledger
 
-    context = operator_context(at.configuration)
+    context = operator_context(at.configuration, data_elsewhere=at.ledger is not None)
     setup = context.setup
     if at.ledger is not None:
         place = at.ledger if "://" in at.ledger else str(Path(at.ledger).expanduser().absolute())

@@ -198,7 +198,7 @@ def _asked(account: Account) -> str:
     if account.answer is not None:
         return str(account.answer["question"])
     if account.question is None:
-        return f"({account.question_missing})"
+        return f"it {account.question_missing}"
     kept = account.question.get("result", account.question)
     return str(kept.get("query") or (kept.get("request") or {}).get("query", ""))
 
@@ -319,7 +319,7 @@ def _answer(account: Account) -> list[str]:
     if entry.get("refusal"):
         lines.append(f"refused: {entry['refusal']}")
     if words is None:
-        return [*lines, f"({account.question_missing})"]
+        return [*lines, f"the answer {account.question_missing}"]
     if words["asked"] != words["question"]:
         lines += [f"asked: {words['asked']}", f"searched: {words['question']}"]
     for facts, sentence in zip(entry["sentences"], words["sentences"], strict=False):

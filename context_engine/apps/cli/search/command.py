@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
+from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED, WRITTEN
 from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
 from context_engine.apps.cli.context import (
     ConfigLocation,
@@ -132,6 +132,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> int:
         except RetrievalFailed as error:
             if options["as_json"] and error.result is not None:
                 _write_json(error.result, demo=context.demo, full=options["full"])
+                click.get_current_context().meta[WRITTEN] = True
             raise
         if options["context"]:  # made by the engine, which records what is read of an answer
             from context_engine.core.context import ApproxTokenCounter
