@@ -199,7 +199,7 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
     tables = {
         number: table
         for number, table in enumerate(tables_of_grids)
-        if table and not _is_a_part(number, cells[number], cut)
+        if table and not _is_a_part(number, cells[number], cut) and not _lacks_columns(grids[number], cells[number])
     }
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
     lines = {number: tuple(line for number_of_line, line in parts if number_of_line == number) for number in tables}
@@ -219,6 +219,17 @@ def _is_a_part(number: int, placed: _Placed, cut: Sequence[Sequence[_WordRun]]) 
     texts = [text.split() for cell in placed.values() for _, text in cell]
     packed = sum(len(words) > 1 and all(map(_VALUE.fullmatch, words)) for words in texts)
     return 2 * wider > len(lines) and 2 * packed > len(texts)
+
+
+def _lacks_columns(grid: Grid, placed: _Placed) -> bool:
+    """Whether most lines in the outer columns of a grid with open sides hold several values: its rulings are too few.
+
+    Names stand in the other outer column.
+    """
+    outer = (0, len(grid.edges) - 2)
+    lines = [text.split() for number, cell in placed.items() if grid.cells[number].column in outer for _, text in cell]
+    packed = sum(len(words) > 1 and all(map(_VALUE.fullmatch, words)) for words in lines)
+    return grid.opened and 3 * packed > len(lines)
 
 
 def _without_missing_rulings(

@@ -166,11 +166,13 @@ class Grid(NamedTuple):
     Attributes:
         edges: the left edges of the columns, and the right edge of the last one.
         heights: the upper edges of the rows from the top, and the lower edge of the last one.
+        opened: whether no ruling is drawn at its left or right side.
     """
 
     cells: tuple[Cell, ...]
     edges: tuple[float, ...]
     heights: tuple[float, ...]
+    opened: bool = False
 
 
 Place = tuple[int, int]
@@ -210,16 +212,15 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
     if len(crossings) > _MOST_CROSSINGS:
         raise TooManyRulings
     tables = table.cells_to_tables(table.intersections_to_cells(crossings))
-    grids = [_grid(boxes) for boxes in tables]
+    grids = [grid._replace(opened=any(_is_side(side, grid) for side in sides)) for grid in map(_grid, tables)]
     return [grid for grid in grids if min(len(grid.edges), len(grid.heights)) >= _LEAST_EACH]
 
 
 def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
     """Return the sides that tables leave open whose rules run past their outermost uprights, as many houses draw them.
 
-    Such a table has two uprights or more: one alone may part its names from several columns. Four rules, with an
-    upright between each two of them, are its rows; all but the one above its head are equally long. That one may begin
-    at the first upright; it is then drawn out to the sides.
+    Four rules, with an upright between each two of them, are the rows of such a table; all but the one above its head
+    are equally long. That one may begin at the first upright; it is then drawn out to the sides.
     """
     level = [_ruling(edge) for edge in edges if edge["orientation"] == "h"]
     upright = [_ruling(edge) for edge in edges if edge["orientation"] == "v"]
@@ -232,12 +233,16 @@ def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
             within = [
                 line.at for line in upright if line.start < top - _TOLERANCE and line.end > heights[-1] + _TOLERANCE
             ]
-            columns = {round(line.at) for line in inner if line.at in within}
             sides = [side for side in ends if min((abs(side - at) for at in within), default=0.0) >= _LEAST_SIDE]
-            if sides and len(columns) > 1 and len(heights) + (head is not None) > _LEAST_EACH:
+            if sides and len(heights) + (head is not None) > _LEAST_EACH:
                 out += [] if head is None else [Ruling(True, head, *ends)]
                 out += [Ruling(False, side, heights[-1], top) for side in sides]
     return out
+
+
+def _is_side(side: Ruling, grid: Grid) -> bool:
+    near = not side.level and min(abs(side.at - edge) for edge in (grid.edges[0], grid.edges[-1])) <= _TOLERANCE
+    return near and side.start < grid.heights[0] and side.end > grid.heights[-1]
 
 
 def _stacks(heights: Sequence[float], uprights: Sequence[Ruling]) -> Iterator[list[float]]:
@@ -297,7 +302,7 @@ def parted(grid: Grid, words: Mapping[int, Sequence[WordsOfLine]]) -> tuple[Grid
         single = [whole._replace(column=column, columns=1) for column in columns]
         cells[number] = single[0]
         cells += single[1:]
-    return Grid(tuple(cells), grid.edges, grid.heights), numbers
+    return grid._replace(cells=tuple(cells)), numbers
 
 
 def _stand_in_columns(lines: Sequence[WordsOfLine], edges: Sequence[float]) -> bool:

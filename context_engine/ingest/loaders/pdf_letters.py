@@ -35,7 +35,7 @@ _TOUCHING: Final = 0.1  # times a letter's height
 _BETWEEN_WORDS: Final = 0.4
 _OVERLAP: Final = 0.5  # of the lower letter's height
 _DOUBLED: Final = re.compile(r"(?:([\w.,:;()-])\1){2,}")  # may be drawn twice, for a bold look or a border
-_UPON: Final = 0.5  # of a letter's width: the part of it that lies on the one before
+_UPON: Final = 0.5  # of a letter: the part of it that lies on the one before
 _SPACED: Final = re.compile(r"(?<!\S)\S{1,3}(?: {1,4}\S{1,3}){4,}(?!\S)")  # may be words set wide: "L I G H T"
 _LEAST_SINGLE: Final = 0.5  # share of single letters in the pieces of such words
 _MOST_WORDS: Final = 3  # single letters that may be words one after the other
@@ -164,9 +164,14 @@ def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> N
 def _take_double(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:
     """Take away each second letter of some pairs if it lies on the first."""
     pairs = range(start, end, 2)
-    boxes = [(box_of(place), box_of(place + 1)) for place in pairs]
-    if all(min(above[2], upon[2]) - max(above[0], upon[0]) > _UPON * (upon[2] - upon[0]) > 0 for above, upon in boxes):
+    if all(_lies_on(box_of(place), box_of(place + 1)) for place in pairs):
         chars[start + 1 : end : 2] = NOTHING * len(pairs)
+
+
+def _lies_on(box: Box, upon: Box) -> bool:
+    """Whether more than half of the second box lies on the first, both across and up."""
+    shared = (min(box[2], upon[2]) - max(box[0], upon[0]), min(box[3], upon[3]) - max(box[1], upon[1]))
+    return shared[0] > _UPON * (upon[2] - upon[0]) > 0 and shared[1] > _UPON * height(upon)
 
 
 def _close_up(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:

@@ -9,7 +9,7 @@ of running text are separated: the rows of a table stay together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from statistics import mean
 from typing import Final, NamedTuple
 
@@ -43,7 +43,7 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
         rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
         if sum(_steps_back(above, below) for above, below in pairwise(run)) >= _LEAST_ROWS:
             out += (line for row in _heights(run) for line in row)
-        elif len(run) <= _MOST_CUT and _is_disordered(run):
+        elif len(run) <= _MOST_CUT and (_is_disordered(run) or _has_late_top(run)):
             out += _from_the_top(run)
         else:
             out += reversed(run) if turn != upright and rising > len(run) / 2 else run
@@ -76,6 +76,20 @@ def _is_disordered(lines: Sequence[PdfLine]) -> bool:
         return False
     inner = any(rise and not (above.edge or below.edge) for rise, (above, below) in zip(rises, pairwise(lines)))
     return inner or any(map(all, pairwise(rises))) or all(len(row) == 1 for row in _heights(lines))
+
+
+def _has_late_top(lines: Sequence[PdfLine]) -> bool:
+    """Whether the top of a page is drawn after at least three lines under it, such as the title of a slide."""
+    inner = [line for line in lines if not line.edge and len(line.text) >= _LEAST_TEXT]
+    highest = list(accumulate((line.top for line in inner), max))
+    return any(
+        line.bottom >= above and sum(_share_column(line, earlier) for earlier in inner[:number]) >= _LEAST_ROWS
+        for number, (above, line) in enumerate(zip(highest, inner[1:]), start=1)
+    )
+
+
+def _share_column(line: PdfLine, other: PdfLine) -> bool:
+    return min(line.right, other.right) > max(line.left, other.left)
 
 
 def _rises(above: PdfLine, below: PdfLine) -> bool:

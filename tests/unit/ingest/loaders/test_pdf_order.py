@@ -141,3 +141,17 @@ def test_a_heading_beside_a_line_of_another_column_is_the_only_heading(one):
 
     headings = [line for line in one(_pdf(draw), "beside.pdf").text.splitlines() if line.startswith("#")]
     assert [line.strip("# ") for line in headings] == ["Waivers"]
+
+
+def test_notes_at_the_foot_that_are_drawn_before_the_letter_come_last(one):
+    notes = [f"Note {number} of the bank." for number in ("one", "two", "three", "four")]
+
+    def draw(pdf):
+        for number, note in enumerate(notes):
+            pdf.text(60, 600 + 12 * number, note)
+        pdf.text(400, 660, "Harbour Bank, 1 Quay Street")
+        for number, rule in enumerate(_RULES):
+            pdf.text(60, 200 + 15 * number, rule)
+
+    text = _words(one(_pdf(draw), "letter.pdf").text)
+    assert text == " ".join([*_RULES, *notes, "Harbour Bank, 1 Quay Street"])

@@ -417,3 +417,21 @@ def test_a_single_upright_between_a_name_and_several_columns_is_no_side(loaded):
             pdf.ln(8)
 
     assert "| North | 100 | 150 |" in loaded(fill).text
+
+
+def test_two_columns_with_one_upright_between_them_are_a_table(loaded):
+    clause = "a party that has signed the\nmaster agreement and may\ntrade in the names of its\nclients and for itself"
+    rows = (("Term", "Meaning"), ("Desk", clause), ("Limit", clause), ("Owner", clause))
+
+    def fill(pdf):
+        for name, meaning in rows:
+            left, top, height = pdf.get_x(), pdf.get_y(), 6 * (1 + meaning.count("\n")) + 2
+            pdf.cell(40, height, border="TBR")
+            pdf.cell(60, height, border="TB")
+            pdf.set_xy(left, top + 1)
+            pdf.cell(40, 6, name)
+            pdf.multi_cell(60, 6, meaning, align="L")
+            pdf.set_xy(left, top + height)
+
+    lines = [f"| {name} | {' '.join(meaning.split())} |" for name, meaning in rows]
+    assert loaded(fill).text == "\n".join((lines[0], "| --- | --- |", *lines[1:]))

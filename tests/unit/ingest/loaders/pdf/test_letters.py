@@ -199,3 +199,5 @@ def test_letters_drawn_twice_are_read_once():
     boxes = [(5.0 * (place // 2) + 0.3 * (place % 2), 0.0, 5.0 * (place // 2) + 5, 10.0) for place in range(len(text))]
     assert _mended(text, boxes) == "Committee  1,000"
     assert _mended("1100220033", _typed("1100220033", 0.0)) == "1100220033"
+    stacked = [(0.0, -10.0 * place, 5.0, 10.0 - 10.0 * place) for place in range(4)]  # the pieces of a tall bracket
+    assert _mended("BBCC", stacked) == "BBCC"
