@@ -232,9 +232,12 @@ def active(claim: Tokens, own: Tokens) -> Tokens:
     if (place := next(places, None)) is None:
         return claim
     modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
-    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK)
+    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
     start = max(commas, default=-1) + 1
-    return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
+    subject = claim[start:modal]
+    if any(token.kind is MeaningKind.MODAL for token in subject):
+        return claim
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
 
 
 def is_passive(tokens: Tokens, other: Tokens) -> bool:
