@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise, takewhile
+from itertools import combinations, pairwise, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens
+from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys
+from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.text import stems
 
@@ -59,7 +60,10 @@ def altered(
     sentence = _content(claim)
     whole = max((own, (*lead, *own)), key=lambda tokens: _repeated(sentence, _content(tokens)))
     statement = _content(whole)
-    if len(sentence) < _LEAST_TOKENS or _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
+    if _repeated(sentence, statement) < LEAST_REPEATED * len(sentence):
+        return
+    yield from _unrestricted(claimed, words)
+    if len(sentence) < _LEAST_TOKENS:
         return
     predicates = _predicates(whole) if _copulas(claim) < _copulas(whole) else ()
     name = sum(1 for _ in takewhile(lambda token: token.is_name, whole))
@@ -69,9 +73,10 @@ def altered(
     for change in changes:
         if not any(token.key == "it" for token in (*change.old, *change.new)):
             yield from _findings(change, put_in - left_out, left_out - put_in)
-    yield from _unrestricted(claimed, words)
     if _exchanges_modals(sentence, statement):
         yield SentenceFinding("modal", "two modals stand in each other's place")
+    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
+        yield SentenceFinding("roles", "two names stand in each other's place")
 
 
 def _content(tokens: Iterable[MeaningToken]) -> list[MeaningToken]:
@@ -208,3 +213,13 @@ def _strict(tokens: Iterable[MeaningToken]) -> Counter[str]:
     """Count the tokens that may not be said in another word."""
     plain = (MeaningKind.WORD, MeaningKind.LINK)
     return Counter(token.key for token in tokens if token.is_name or token.kind not in plain)
+
+
+def _is_swap(changes: Sequence[_Alteration]) -> bool:
+    """Return whether two changes put in what the other leaves out, and a name is among it."""
+    return any(
+        content_keys(first.old) & content_keys(second.new)
+        and content_keys(first.new) & content_keys(second.old)
+        and any(token.is_name for token in (*first.old, *first.new))
+        for first, second in combinations(changes, 2)
+    )

@@ -130,11 +130,7 @@ def _is_other_name(claim: Tokens, place: int, clause: Clause, own: frozenset[str
     before = next((each.key for each in reversed(claim[:place]) if each.key in own and each.kind in CONTENT), "")
     words = [each.key for each in clause.tokens if each.kind in CONTENT]
     behind = {following for word, following in pairwise(words) if word == before}
-    is_replaced = (
-        bool(behind)
-        and behind.isdisjoint(claimed)
-        and not any(each.kind is MeaningKind.BREAK for each in claim[:place])
-    )
+    is_replaced = bool(behind) and behind.isdisjoint(claimed)
     return is_replaced or token.written.removesuffix("s") not in clause.written
 
 

@@ -134,13 +134,8 @@ def keys_of(result: SearchResult, cites: str) -> tuple[Key, ...]:
     """
     if result.decision is Decision.OUT_OF_SCOPE:
         return ()
-    own = [chunk for chunk in result.chunks if cites and is_cited(chunk, cites)]
+    own = [chunk for chunk in result.chunks if cites and belongs_to(chunk.chunk, cites)]
     return tuple((chunk.source_id, chunk.chunk_id) for chunk in own or result.chunks)
-
-
-def is_cited(chunk: RankedChunk, cites: str) -> bool:
-    """Return whether a chunk belongs to a document that is cited by its id, or by a name in its title."""
-    return belongs_to(chunk.chunk, cites)
 
 
 def in_turns(lists: Sequence[Sequence[Key]], most: int) -> tuple[Pick, ...]:

@@ -30,6 +30,8 @@ def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
             yield SentenceFinding("subject", f'the passage does not say this of "{token.written}"')
     before = claim[: claim.index(subject[0])] if subject else ()
     items = _earlier_items(before) if subject and subject[0].kind is MeaningKind.BREAK else []
+    if clause.cells and any(content_keys(item) <= content_keys(claim[len(before) :]) for item in items):
+        yield SentenceFinding("subject", "the sentence says a subject twice, the row does not")
     if clause.cells or not predicate:
         return
     claimed = content_keys(subject) or content_keys(before)  # "it" stands for `before`
@@ -56,6 +58,7 @@ def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     is_other |= _says_twice(items, subject, nearest)
     is_less = _is_cut_short(subject, nearest) or _is_general(subject, nearest)
     is_less |= _is_restricted(claim, nearest, clause.own) or _is_part(subject, [whole for whole, _ in rules])
+    is_less |= is_turned and _is_general(subject, _object(also_done))
     if is_other or is_less:
         code = "roles" if is_other and claimed & acted_on else "subject"
         yield SentenceFinding(code, f'the passage says it of "{" ".join(token.written for token in nearest)}"')
@@ -85,6 +88,11 @@ def _says_twice(items: Iterable[Tokens], subject: Tokens, whole: Tokens) -> bool
     """Return whether a list of subjects repeats words of its last item although the clause has no list."""
     has_list = any(token.kind is MeaningKind.BREAK for token in whole)
     return not has_list and any(content_keys(item) <= content_keys(subject) for item in items)
+
+
+def _object(predicate: Tokens) -> list[MeaningToken]:
+    """Return the object of a predicate: the words right behind its first one."""
+    return [*takewhile(lambda token: token.kind in CONTENT, predicate)][1:]
 
 
 def _is_cut_short(subject: Tokens, whole: Tokens) -> bool:
@@ -224,9 +232,12 @@ def active(claim: Tokens, own: Tokens) -> Tokens:
     if (place := next(places, None)) is None:
         return claim
     modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
-    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK)
+    commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
     start = max(commas, default=-1) + 1
-    return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
+    subject = claim[start:modal]
+    if any(token.kind is MeaningKind.MODAL for token in subject):
+        return claim
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
 
 
 def is_passive(tokens: Tokens, other: Tokens) -> bool:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from context_engine.answer.gathering import Gathering, SearchRound, is_cited
+from context_engine.answer.gathering import Gathering, SearchRound
 from context_engine.answer.wants import read_question
 from context_engine.core.models import RankedChunk, SearchResult, TrustClass
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
-from context_engine.core.query.features import citations
+from context_engine.core.query.features import belongs_to, citations
 from context_engine.core.query.prepare import clean, sub_questions
 from context_engine.core.text import terms, words
 from context_engine.jobs.workflow import NextSearch, NextStep, Stop, Why, WorkflowState, with_round
@@ -86,7 +86,7 @@ def _cited(state: WorkflowState) -> Iterator[NextSearch]:
     for number in followed:
         for chunk in filter(_is_followed, state.passages(number)[:_READ]):
             for cited in filter(lambda cited: cited.document, citations(chunk.content)):
-                if not any(is_cited(read, cited.document) for read in _all_passages(state)):
+                if not any(belongs_to(read.chunk, cited.document) for read in _all_passages(state)):
                     query = " ".join([cited.query, *_missing(state, [chunk])])
                     yield NextSearch(query, "citation", cited.document, state.rounds[number].hops + 1)
 

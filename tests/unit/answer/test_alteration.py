@@ -91,6 +91,12 @@ def test_another_statement_may_say_what_the_first_one_does_not() -> None:
     assert check(claim, ["[1]", "[2]"], evidence).labels == ("[2]",)
 
 
+def test_names_that_stand_in_each_others_place() -> None:
+    text = "The note of a Branch on the daily trades of a desk must be sent in writing within 5 days to the Agency."
+    swapped = "The note of an Agency on the daily trades of a desk must be sent in writing within 5 days to the Branch."
+    assert changes(swapped, text) == ["two names stand in each other's place"]
+
+
 def test_the_first_of_two_predicates_may_be_left_out_whole() -> None:
     text = "A host clearance is valid for 18 months and names the product, the segment and the channel."
     evidence = {"[1]": Evidence("[1]", "sops", "1", text, (), 1, None, None, None)}

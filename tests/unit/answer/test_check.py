@@ -360,3 +360,11 @@ def test_a_name_at_the_end_is_not_cut_short() -> None:
         checked("The desk sends each report of the losses of the day to the Market Desk.", listed).verdict
         is Verdict.SUPPORTED
     )
+
+
+def test_a_name_of_a_heading_does_not_stand_for_another_word_wherever_it_is_put() -> None:
+    text = "The policy must be approved by the committee before it is used."
+    evidence = {"[1]": Evidence("[1]", "sops", "1", text, ("Risk Board",), 1, None, None, None)}
+    false = "Before it is used, the policy must be approved by the Risk Board."
+    assert "name" in codes(check(false, ["[1]"], evidence))
+    assert check(false.replace("Risk Board", "committee"), ["[1]"], evidence).verdict is Verdict.SUPPORTED

@@ -444,9 +444,3 @@ def test_an_exception_right_behind_a_modal_is_not_left_out() -> None:
     assert checked(text, text).verdict is Verdict.SUPPORTED
     short = "The value of a parcel must be set by the guard of the vault."
     assert checked(short, text).verdict is not Verdict.SUPPORTED
-
-
-def test_two_names_that_stand_in_each_others_place() -> None:
-    text = "The note of a Branch on the daily trades of a desk must be sent in writing within 5 days to the Agency."
-    swapped = "The note of an Agency on the daily trades of a desk must be sent in writing within 5 days to the Branch."
-    assert codes(checked(swapped, text)) == {"roles"}

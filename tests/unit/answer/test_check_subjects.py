@@ -20,9 +20,8 @@ def test_a_restriction_that_repeats_a_word_of_the_predicate_is_not_left_out() ->
 
 
 def test_what_stands_between_two_modals_restricts_the_subject() -> None:
-    text = "A broker that is permitted to carry on custody may apply for a second licence to the Board in two months."
-    false = "A broker may apply for a second licence to the Board in two months."
-    assert codes(checked(false, text)) == {"altered"}
+    text = "A broker that is permitted to carry on the service of custody may apply for a second licence."
+    assert codes(checked("A broker may apply for a second licence.", text)) == {"altered"}
     assert checked(text, text).verdict is Verdict.SUPPORTED
 
 
@@ -41,6 +40,8 @@ def test_a_subject_put_before_a_sentence_is_no_subject_of_the_passage(sentence: 
 
 
 def test_what_is_done_to_one_kind_is_not_done_to_all() -> None:
+    text = "The Authority shall appoint an independent valuer to carry out a review."
+    assert "subject" in codes(checked("Valuers shall be appointed by the Authority to carry out a review.", text))
     several = "The Skilled Person must be paid by the Licensed Person or Body and be approved by the Authority."
     assert "subject" in codes(checked("Persons must be approved by the Authority.", several))
     assert checked("The Skilled Person must be approved by the Authority.", several).verdict is Verdict.SUPPORTED
@@ -181,3 +182,10 @@ def test_two_modals_of_one_sentence_keep_their_acts():
     text = "The desk must inform the Board and may inform the Authority of a loss."
     assert codes(checked("The desk may inform the Board and must inform the Authority of a loss.", text)) == {"modal"}
     assert checked(text, text).verdict is Verdict.SUPPORTED
+
+
+def test_a_subject_put_before_a_row_is_none_of_the_row():
+    text = "| Event | Told to the Authority |\n|---|---|\n| Severe | 24 hours |\n"
+    told = "A Severe event must be told to the Authority within 24 hours."
+    assert checked(told, text).verdict is Verdict.SUPPORTED
+    assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
