@@ -226,6 +226,7 @@ def other_value(rng, values, key):
         0.31,
         0.77,
         "x/y",
+        "https://search.bank.example",
         "exact",
         "exact ",
         "off",
