@@ -191,7 +191,9 @@ def _no_sign(start: bytes, suffix: str, *, zipped: bool) -> str | None:
         return "does not begin like an .xls file; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):
         return "does not begin like a .doc file; if it is text, rename it to .txt"
-    if zipped or suffix in (".msg", ".ppt", ".rtf"):
+    if suffix == ".msg":
+        return "does not begin like a .msg file; if it is a mail as text, rename it to .eml"
+    if zipped or suffix in (".ppt", ".rtf"):
         return f"does not begin like a {suffix} file"
     if suffix == ".pdf" and b"%PDF-" not in start[:1024]:
         return "does not begin like a PDF"

@@ -120,7 +120,9 @@ def test_attachments_are_documents_of_their_own_or_said(read, saved):
 
 def test_what_is_no_message(refused, one):
     assert "not an Outlook message" in refused(compound_file({"WordDocument": b"words"}), "a.msg")
-    assert refused(b"From: a@b.example\n\nwords", "a.msg") == "does not begin like a .msg file"
+    assert refused(b"From: a@b.example\n\nwords", "a.msg") == (
+        "does not begin like a .msg file; if it is a mail as text, rename it to .eml"
+    )
     assert refused(compound_file(outlook_message()), "a.msg") == "has no message header lines, or no text"
 
 
