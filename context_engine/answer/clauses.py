@@ -232,8 +232,8 @@ def _parts(tokens: Tokens) -> tuple[tuple[_Segment, ...], ...]:
 
 
 def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool:
-    """Return whether a segment is in a run, or binds it: a condition or exception before everything, before a run that
-    goes on with it and has no predicate, or anywhere behind the run.
+    """Return whether a segment is in a run, or binds it: a condition or exception before every predicate, before a run
+    that goes on with it and has no predicate, or anywhere behind the run.
     """
     if start <= place <= end:
         return True
@@ -242,7 +242,7 @@ def _belongs(part: Sequence[_Segment], place: int, start: int, end: int) -> bool
     if place > end:
         return True
     is_continued = not any(_acts(segment) for segment in part[place + 1 : start + 1])
-    return is_continued or all(segment.binds for segment in part[:place])
+    return is_continued or not any(_acts(segment) for segment in part[:place] if not segment.binds)
 
 
 def _joined(subject: Tokens, chosen: Sequence[_Segment]) -> Iterator[_Segment]:

@@ -368,3 +368,10 @@ def test_a_name_of_a_heading_does_not_stand_for_another_word_wherever_it_is_put(
     false = "Before it is used, the policy must be approved by the Risk Board."
     assert "name" in codes(check(false, ["[1]"], evidence))
     assert check(false.replace("Risk Board", "committee"), ["[1]"], evidence).verdict is Verdict.SUPPORTED
+
+
+def test_a_condition_before_the_first_predicate_is_not_left_out() -> None:
+    text = "In this and other rules where a note is made to a desk, generally, it is a note to the head of the group."
+    false = "In this and other rules, generally, it is a note to the head of the group."
+    assert codes(checked(false, text)) == {"condition"}
+    assert checked(text, text).verdict is Verdict.SUPPORTED
