@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from context_engine.core.models import messages
+from context_engine.core.text import counted
 from context_engine.evaluation import charts, sections
 from context_engine.evaluation.blocks import (
     Figure,
@@ -29,7 +30,7 @@ SHOWN_TILES: Final = 6
 
 def evaluation_report(compared: Compared, *, title: str) -> ReportDocument:
     ours, baseline = compared.ours, compared.baseline
-    lead = f"{ours.name}: {len(compared.session.qrels)} judged questions"
+    lead = f"{ours.name}: {counted(len(compared.session.qrels), 'judged question')}"
     lead += f", against {baseline.name}." if baseline is not None else "."
     return ReportDocument(
         title=title,
@@ -83,10 +84,9 @@ _MARKS = {"better": "good", "worse": "bad"}
 
 def collected_report(collected: Collected, *, title: str) -> ReportDocument:
     first, count = next(iter(collected.compared.values())), len(collected.compared)
-    collections = "1 collection" if count == 1 else f"{count} collections"
     return ReportDocument(
         title=title,
-        lead=f"{collected.title}: {collections}, {collected.questions} judged questions.",
+        lead=f"{collected.title}: {counted(count, 'collection')}, {counted(collected.questions, 'judged question')}.",
         tiles=[_collection_tile(collected, measure) for measure in collected.measures],
         sections=[
             _means(collected),
