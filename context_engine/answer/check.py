@@ -18,6 +18,7 @@ from context_engine.answer.altering import altered
 from context_engine.answer.clauses import Clause, stated
 from context_engine.answer.comparing import ClauseComparison, Weight, compared, covered, exact
 from context_engine.answer.reading import MeaningKind, MeaningToken, Tokens, content_keys, normalised, read
+from context_engine.answer.sentences import statements
 from context_engine.answer.values import Evidence, Quote, Sentence, SentenceFinding, Verdict
 from context_engine.core.chunking.spans import Span
 from context_engine.core.protocols import Entailment
@@ -144,7 +145,8 @@ def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
     if topic is None:
         return False
     words, denials = _said_and_denied(topic[1])
-    headings = (_said_and_denied(heading) for passage in passages for heading in passage.headings)
+    within = {heading for passage in passages for each in statements(passage) for heading in each.headings}
+    headings = map(_said_and_denied, within)
     same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
     return bool(words and same) and denials not in same
 

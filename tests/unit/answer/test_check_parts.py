@@ -380,6 +380,13 @@ def test_a_topic_denies_what_its_heading_denies() -> None:
     assert codes(check(f"On an early deletion: {text}", ["[1]"], evidence)) == {"negation"}
 
 
+def test_a_heading_inside_the_passage_denies_too() -> None:
+    rule = "The desk must hold the funds until the next business day."
+    text = f"## Payments without approval\n\n{rule}\n\n## Fees\n\nA fee is due on the last day of the month."
+    assert checked(f"On payments: {rule}", text.replace(" without approval", "")).verdict is Verdict.SUPPORTED
+    assert codes(checked(f"On payments with approval: {rule}", text)) == {"negation"}
+
+
 def test_a_restriction_is_left_out_though_the_predicate_has_its_words() -> None:
     text = "A branch that is to send files of customers must keep the files of customers for a year."
     assert checked(text, text).verdict is Verdict.SUPPORTED
