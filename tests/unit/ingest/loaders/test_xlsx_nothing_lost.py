@@ -391,6 +391,7 @@ def test_many_references_to_one_long_text_are_read_in_documents_of_bounded_size(
     assert len({one.stem for one in found}) == len(found)
 
 
+@pytest.mark.wording
 def test_files_embedded_in_a_sheet_are_said(workbook):
     memo = [("xl/embeddings/Memo.docx", b"PK")]
     (loaded,) = workbook({"Limit": [("Net exposure limit", "EUR 5 million")]}, added=memo)
