@@ -67,9 +67,11 @@ def test_required_gives_no_answer_where_the_ledger_is_down(monkeypatch: pytest.M
     monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_MODE", "required")
     monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_LEDGER", NOWHERE)
     found = run("search", QUERY, "-d", "NPA", "--json")
-    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.exit_code == 1
+    assert json.loads(found.stdout)["error"]["code"] == "audit_unavailable"
+    assert json.loads(found.stdout).keys() == {"error"}
     assert "no unrecorded answer is returned" in found.stderr
-    assert "s3cret" not in found.stderr
+    assert "s3cret" not in found.stdout + found.stderr
 
 
 def test_best_effort_answers_and_says_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
