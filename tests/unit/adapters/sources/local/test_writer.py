@@ -127,6 +127,7 @@ class TestScrub:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM chunks").fetchone()
             writer.delete("sop", "d", "")
+            writer._connection.execute("PRAGMA busy_timeout = 0")  # else SQLite waits ten seconds for the reader
             with pytest.raises(StoreError, match=r"another process still reads .* run the same command again"):
                 writer.scrub()
             reader.execute("ROLLBACK")
