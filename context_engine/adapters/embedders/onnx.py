@@ -33,7 +33,7 @@ class OnnxOptions(CacheOptions):
         threads: CPU threads; the runtime's own choice if None.
         max_tokens: longer texts are cut.
         batch_size: texts given to the model at once. More take memory and on a CPU no less time: with MiniLM and texts
-            of up to 400 words, 8 took 0.4 GB above the idle process, 32 took 1.9 GB.
+            of up to 150 words, 8 took 0.4 GB above the idle process, 32 took 1.9 GB.
         query_prefix, document_prefix: override the prefixes in the model's files, or those known for its name.
     """
 
