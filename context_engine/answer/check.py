@@ -145,9 +145,10 @@ def _is_denied(text: str, passages: Iterable[Evidence]) -> bool:
     if topic is None:
         return False
     words, denials = _said_and_denied(topic[1])
-    within = {heading for passage in passages for each in statements(passage) for heading in each.headings}
-    headings = map(_said_and_denied, within)
-    same = [heading_denials for heading_words, heading_denials in headings if words <= heading_words]
+    headings = {heading for passage in passages for item in statements(passage) for heading in item.headings}
+    same = [
+        heading_denials for heading_words, heading_denials in map(_said_and_denied, headings) if words <= heading_words
+    ]
     return bool(words and same) and denials not in same
 
 

@@ -294,7 +294,7 @@ def _is_noun(key: str, tokens: Tokens) -> bool:
 
 
 def _is_of_other_words(key: str, claim: Tokens, own: Tokens) -> bool:
-    """Return whether an act is a passive in the clause whose subject the sentence does not name."""
+    """Return whether the clause has an act as a passive, and the sentence names none of its subjects."""
     subjects = [
         _before(own, place) for place, (be, act) in enumerate(pairwise(own)) if (be.key, act.key) == ("be", key)
     ]

@@ -36,7 +36,7 @@ def tls_context(connection: Connection) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         reason = type(error).__name__
     named = connection.ca_bundle or connection.client_certificate
-    file = "a certificate file of" if named else "the file in SSL_CERT_FILE, trusted by"
+    file = "a certificate file of" if named else "the file that SSL_CERT_FILE names for"
     raise ConfigError(f"{file} the connection to {connection.shown_url} cannot be used ({reason})")
 
 

@@ -38,7 +38,7 @@ TERMINATED: Final = 143
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 WRITTEN: Final = "context_engine.written"
-"""The key of `click.Context.meta` that says that the JSON of a command was written, though an error is raised."""
+"""Key of `click.Context.meta`, set if a command wrote its JSON before it raised an error."""
 
 _CODES: Final[tuple[tuple[type[ContextEngineError], int], ...]] = (
     (EvidenceIncomplete, NOT_ANSWERED),

@@ -197,7 +197,7 @@ def open_context(
         build_demo: whether to build the demo's base if it is missing.
         one_domain: whether the command needs exactly one domain: the named one, else the only one.
         operator: whether the command is for operators, who know every domain and source.
-        data_elsewhere: whether the command reads other data, so that nothing is said of the demo bank.
+        data_elsewhere: whether the command reads data of another place; the note on the demo bank is then left out.
 
     Raises:
         UsageError: `one_domain` is set, no domain is named, and there is not exactly one.

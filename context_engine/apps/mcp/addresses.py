@@ -23,8 +23,8 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/@\s]+)(?::\d{1,
 def check_host(host: str | None, settings: Settings, local_address: str | None) -> None:
     """Accept a request only if it was sent to a name of this service.
 
-    Its names are those of `server_allowed_hosts`, NAME, or NAME:PORT to allow only that port; without any, those of
-    this machine; and always the one of `server_public_url`.
+    The service has the name in `server_public_url` and those in `server_allowed_hosts`, or those of this machine if
+    none are listed. A listed NAME holds for any port, NAME:PORT for that port alone.
 
     Args:
         host: the header, NAME or NAME:PORT, with any port.
@@ -35,7 +35,7 @@ def check_host(host: str | None, settings: Settings, local_address: str | None) 
         NotPermitted: the name is missing or not allowed.
     """
     name, public = _name(host or ""), urlsplit(settings.server_public_url or "").netloc
-    names = {given.casefold() for given in settings.server_allowed_hosts or _own_names(local_address)}
+    names = {allowed.casefold() for allowed in settings.server_allowed_hosts or _own_names(local_address)}
     if not name or not {name, (host or "").casefold()} & {*names, _name(public)}:
         raise NotPermitted(
             "the request was sent to a name (Host) that is not one of this service: use one that is, or have the "

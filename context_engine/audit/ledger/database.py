@@ -167,7 +167,7 @@ class Database:
             ) from error
 
     def close(self) -> None:
-        """Close the idle connections; a file then holds all records that nobody else is writing."""
+        """Close the idle connections, and write the log of a file back into it."""
         last = last_look(self._path) if self._path is not None and self.writable else None
         self.engine.dispose()
         if self._path is not None and self.writable:

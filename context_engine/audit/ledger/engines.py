@@ -142,7 +142,7 @@ def last_look(path: Path) -> sqlite3.Connection | None:
 
 
 def write_back(path: Path) -> None:
-    """Write what is in the log into the file itself, which somebody may copy alone; waits for nobody."""
+    """Move the records of the write-ahead log into the file, so that a copy of it alone is whole; wait for nobody."""
     with suppress(sqlite3.Error), closing(_connect(path, writable=True)) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 

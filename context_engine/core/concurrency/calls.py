@@ -383,7 +383,8 @@ class Breaker:
         """Record how a call ended.
 
         Args:
-            started: when it began; calls that fail together, as in a burst, count as one failure. None: it counts.
+            started: when it began, on the clock of `now`. A failure is not counted if the call began before the last
+                counted one: a burst of calls that fail together counts once. None: it is counted.
         """
         with self._lock:
             if failed and self.failures and started is not None and started < self._failed_at:

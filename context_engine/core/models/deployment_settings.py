@@ -328,7 +328,7 @@ class ServerSettings(SettingsGroup):
     server_allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (),
         description="Host names under which /mcp may be called, beside that of server_public_url; empty: those of this "
-        "machine and of --host. Names that are listed hold for every address with a token.",
+        "machine and of --host. If any are listed, every address that needs a token is served under them alone.",
     )
     server_allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (), description="Origins of web pages that may call /mcp, such as https://assistant.bank.example."

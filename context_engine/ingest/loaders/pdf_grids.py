@@ -217,10 +217,10 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
 
 
 def _open_sides(edges: Sequence[Mapping[str, Any]]) -> list[Ruling]:
-    """Return the sides that tables leave open whose rules run past their outermost uprights, as many houses draw them.
+    """Return the missing outer uprights of tables whose rules run past their outermost uprights.
 
-    Four rules, with an upright between each two of them, are the rows of such a table; all but the one above its head
-    are equally long. That one may begin at the first upright; it is then drawn out to the sides.
+    Such a table has at least four rules, with an upright between each two of them. They have one length, but the one
+    above the head may be shorter; it is returned at full length.
     """
     level = [_ruling(edge) for edge in edges if edge["orientation"] == "h"]
     upright = [_ruling(edge) for edge in edges if edge["orientation"] == "v"]

@@ -162,7 +162,7 @@ def _put_accent(chars: list[str], place: int, box_of: Callable[[int], Box]) -> N
 
 
 def _take_double(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:
-    """Take away each second letter of some pairs if it lies on the first."""
+    """Remove the second letter of each pair if all of them lie on the first ones: they were drawn twice."""
     pairs = range(start, end, 2)
     if all(_lies_on(box_of(place), box_of(place + 1)) for place in pairs):
         chars[start + 1 : end : 2] = NOTHING * len(pairs)
@@ -175,7 +175,7 @@ def _lies_on(box: Box, upon: Box) -> bool:
 
 
 def _close_up(chars: list[str], start: int, end: int, box_of: Callable[[int], Box]) -> None:
-    """Take away the spaces between the letters of words set wide ("L I G H T"); the wider ones between words stay."""
+    """Remove the spaces inside words set wide ("L I G H T"), and keep the wider ones between words."""
     pieces = "".join(chars[start:end]).replace(NOTHING, "").split()
     single = [piece for piece in pieces if len(piece) == 1 and piece.isalpha()]
     in_order = all(first.casefold() < second.casefold() for first, second in pairwise(single))  # names of columns
