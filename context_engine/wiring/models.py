@@ -97,8 +97,8 @@ def _open(group: str, name: str, options: Mapping[str, Any], context: ModelConte
     except ContextEngineError:
         raise
     except Exception as error:  # of foreign code, whose error text may hold secrets
-        made = "(options, context)" if _takes(factory, options, context) else "()"
-        problem = f"{name!r} failed with {type(error).__name__} when its entry point was called with {made}"
+        arguments = "(options, context)" if _takes(factory, options, context) else "()"
+        problem = f"{name!r} failed with {type(error).__name__} when its entry point was called with {arguments}"
         raise ConfigError(problem, file=file, key=key) from error
 
 

@@ -231,7 +231,7 @@ def _one_for_each_domain(experiments: Mapping[str, Experiment]) -> Mapping[str, 
     return experiments
 
 
-def _host_alone(url: str) -> str:
+def _without_path(url: str) -> str:
     """Return the address of a service: scheme, host and port."""
     if not re.fullmatch(r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?/?", url):
         raise ValueError(
@@ -334,7 +334,7 @@ class ServerSettings(SettingsGroup):
         (), description="Origins of web pages that may call /mcp, such as https://assistant.bank.example."
     )
     server_pages: Flag = Field(True, description="Serve the pages for people beside the API, at /; read at the start.")
-    server_public_url: Annotated[str, AfterValidator(_host_alone)] | None = Field(
+    server_public_url: Annotated[str, AfterValidator(_without_path)] | None = Field(
         None,
         description="The address under which browsers reach the service, such as https://search.bank.example, without "
         "a path; with https, cookies are sent over nothing else. Read at the start.",
