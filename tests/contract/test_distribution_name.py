@@ -58,6 +58,7 @@ def test_every_install_of_ours_names_the_distribution_and_an_extra_that_exists()
     assert {"documents", "eval", "vectors"} <= extras <= set(PROJECT["optional-dependencies"])
 
 
+@pytest.mark.slow
 def test_nothing_names_the_other_project_s_distribution():
     wrong = [file for file, text in texts() if re.search(r"(?<!dify-)context-engine(\[|==|>=|~=)", text)]
     assert wrong == []

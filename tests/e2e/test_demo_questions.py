@@ -76,6 +76,7 @@ def test_questions_without_an_answer_are_not_answered_with_a_scope_threshold(dem
     assert decisions == {"q41": "out_of_scope", "q42": "out_of_scope", "q43": "no_match", "q44": "out_of_scope"}
 
 
+@pytest.mark.slow
 def test_the_scope_threshold_turns_away_few_questions_with_an_answer(demo_bank, answerable):
     turned_away = [
         one["id"]

@@ -117,6 +117,7 @@ def test_sixty_connections_are_used_and_twenty_searches_complete(dify: FakeDify)
     assert dify.most_busy == 60
 
 
+@pytest.mark.slow
 def test_four_connections_serve_whom_they_can_in_time_and_tell_the_others_at_once(dify: FakeDify) -> None:
     with engine_of(dify, 4, StandingClock()) as engine:
         searches, queue = Searches(engine), shared_queue(dify.base_url)

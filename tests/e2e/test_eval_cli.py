@@ -224,6 +224,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_asked() 
     assert "Searching" not in message
 
 
+@pytest.mark.slow
 def test_thresholds_that_differ_between_domains_are_said(empty_folder: Path) -> None:
     manifests = empty_folder / "manifests"
     manifests.mkdir()
@@ -288,6 +289,7 @@ def test_a_grid_whose_values_hold_commas() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_scope_threshold_and_its_trade_off() -> None:
     lines = [f"o{n}\tHow do I bake bread number {n}?" for n in range(5)]
     Path("out.tsv").write_text("\n".join(lines), "utf-8")

@@ -6,6 +6,7 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 EMBEDDER = FakeEmbedder(8)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     texts=st.lists(TEXTS, min_size=1, max_size=20),
@@ -90,6 +92,7 @@ def test_more_evidence_is_trusted_no_less(best: float, more: float, chunks: int,
     assert trust(best, chunks + others, held) <= trusted <= trust(best, chunks, max(held, 0.9))
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(texts=st.lists(TEXTS, min_size=2, max_size=12), query=TEXTS, start=st.integers(1, 11))
 def test_a_score_is_the_same_in_whichever_source_a_text_stands(texts: list[str], query: str, start: int) -> None:

@@ -324,6 +324,7 @@ def replayed(process):
     return int(out)
 
 
+@pytest.mark.slow
 def test_random_searches_are_replayed_to_the_same_bytes_and_one_changed_setting_is_named(make_engine, spec_of):
     for line in batch_of(make_engine, spec_of, range(30)):
         check_line(line)

@@ -3,6 +3,7 @@
 import random
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def random_pool(rng, spec_of):
     return sources
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     top_k=st.integers(1, 20),

@@ -229,6 +229,7 @@ def test_a_higher_tier_never_lowers_a_rank(ask, pairs, other, chosen):
     assert placed(higher) <= placed(lower)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(POOLS, POOLS, SETTINGS, SETTINGS)
 def test_two_engines_do_not_know_of_each_other(ask, make_engine, pool, other, chosen, others):

@@ -125,6 +125,7 @@ def test_a_jwt_with_any_byte_changed_is_refused(bank: Bank, which: int) -> None:
                 assert bank.caller(f"Bearer {token}") is None, (number, place, change)
 
 
+@pytest.mark.slow
 def test_the_spare_bits_of_base64_are_no_other_token(bank: Bank) -> None:
     for token in bank.jwts:
         for part_end in [place for place, one in enumerate(token + ".") if one == "."]:

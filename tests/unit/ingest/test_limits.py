@@ -257,6 +257,7 @@ def test_a_document_of_too_many_chunks_is_refused_whole(run, sink):
     assert [key[1] for key in sink.held] == ["1"]
 
 
+@pytest.mark.slow
 def test_a_process_is_used_again(run, monkeypatch):
     import subprocess
 

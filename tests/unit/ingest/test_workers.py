@@ -45,6 +45,7 @@ def dying(tmp_path, monkeypatch):
     return dying_counter.Counter()
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_same_in_the_same_order(folder, source, make_sink):
     specs = [source({"sops/**/*.md": "sop_document"}, "one"), source({"**/*": "default"}, "two")]
     root = folder(bank())

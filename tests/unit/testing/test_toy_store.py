@@ -176,6 +176,7 @@ def test_its_answers_are_proved_not_to_depend_on_what_a_caller_may_not_read(bank
     assert sum(certificate.changes.values()) == 12 and certificate.insider_saw
 
 
+@pytest.mark.slow
 def test_a_toy_store_that_ignores_access_is_caught(bank, monkeypatch):
     monkeypatch.setattr(ToyStore, "readable", lambda self, source_ids, _access: READABLE(self, source_ids, None))
     monkeypatch.setattr(ToyStore, "calibration", lambda self, domain, **_: widest(self))

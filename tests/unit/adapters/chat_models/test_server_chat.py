@@ -85,6 +85,7 @@ def test_what_ends_an_answer_too_early_is_an_error_that_holds_the_text(
     assert len(chat_server.requests) == 1  # what has begun is not asked again
 
 
+@pytest.mark.slow
 def test_a_server_that_says_nothing_is_left_after_the_first_wait(
     spoken: Any, model: Any, chat_server: Any, chats: Any
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_server_that_says_nothing_is_left_after_the_first_wait(
     assert chat_server.left.acquire(timeout=10)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_slow_is_left_when_the_whole_time_is_up(
     spoken: Any, model: Any, chat_server: Any, chats: Any
 ) -> None:

@@ -62,6 +62,7 @@ def test_parts_are_given_as_they_come(begin: Any, loopback: Callable[..., Loopba
     stream.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_part_that_comes_late_but_in_time_is_whole(
     begin: Any, loopback: Callable[..., Loopback], own_ca: tuple[Path, ssl.SSLContext], encrypted: bool

@@ -40,6 +40,7 @@ def test_no_tool_tells_personal_data_where_it_is_masked(tmp_path: Path) -> None:
         deployment.close()
 
 
+@pytest.mark.slow
 def test_a_list_that_is_too_long_says_what_it_leaves_out() -> None:
     source: dict[str, Any] = {"type": "bank_sop", "title": "Procedures of a branch with a long name"}
     domains = {

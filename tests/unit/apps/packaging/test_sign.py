@@ -69,6 +69,7 @@ def test_what_is_signed_is_the_digests_in_the_archives_order_and_the_time(key: r
     key.public_key().verify(base64.b64decode(comment["signature"]), text, padding.PKCS1v15(), hashes.SHA256())
 
 
+@pytest.mark.slow
 def test_the_same_key_and_time_sign_to_the_same_bytes(key: rsa.RSAPrivateKey) -> None:
     assert sign(FILES, private_pem(key), at=AT) == sign(dict(reversed(FILES.items())), private_pem(key, PKCS1), at=AT)
 

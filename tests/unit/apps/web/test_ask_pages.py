@@ -113,6 +113,7 @@ def test_what_cannot_be_used_is_said_on_the_form(client):
         assert value in re.search(r'role="alert">([^<]*)', answer.text)[1]
 
 
+@pytest.mark.slow
 def test_a_search_is_rebuilt_from_its_record_for_its_owner_and_operators(client, bank):
     html = get(client, "/", **ASKED).text
     path = f"/searches/{search_id(html)}"
@@ -239,6 +240,7 @@ def test_suggestions_begin_with_what_is_typed(client):
     assert get(client, "/suggest", domain="NOWHERE", q="inc").json() == {"suggestions": []}
 
 
+@pytest.mark.slow
 def test_where_a_document_was_shown_is_for_operators(client):
     get(client, "/", **ASKED)
     (link, *_) = links(get(client, "/", **ASKED).text, "/documents/ORM/sops/")

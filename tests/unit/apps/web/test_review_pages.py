@@ -191,6 +191,7 @@ def test_a_replay_that_differs_is_loud_everywhere(client, recorded, monkeypatch)
     assert 'role="alert"' not in get(client, path).text
 
 
+@pytest.mark.slow
 def test_drift_and_why_by_button(client, recorded):
     path = f"/review/{recorded['clerk']}"
     assert "All chunks are as they were shown" in post(client, f"{path}/drift").text
@@ -274,6 +275,7 @@ def test_a_case_as_one_file_loads_and_runs_nothing(bank, recorded):
     assert json.loads(json.dumps(case.to_dict()))["record"]["entry"]["id"] == recorded["clerk"]
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_text_on_every_page(bank, client):
     payload = " ".join(PAYLOADS)
     case = f"/review/{searched(bank, CLERK, f'loss event {payload}').search_id}"

@@ -129,6 +129,7 @@ def test_processes_read_every_stretch_in_order(place: Path, same_pool: list[int]
     assert [one.counts["records"] for one in found] == [256, 44, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_ledger_that_processes_read_is_found_to_be_what_it_is(
     place: Path, same_pool: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

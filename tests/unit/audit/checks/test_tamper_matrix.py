@@ -96,6 +96,7 @@ def test_an_attack_on_a_small_log_is_found(
     assert_seen(*attacked(made(records), tmp_path / "ledger.db", [one], records))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [one for one in ATTACKS if one.least > 2], ids=lambda one: str(one.name))
 def test_an_attack_on_a_log_of_two_tiles_is_found(made: Callable[[int], Made], tmp_path: Path, one: Attack) -> None:
     assert_seen(*attacked(made(TWO_TILES), tmp_path / "ledger.db", [one], 5))

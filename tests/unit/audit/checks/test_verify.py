@@ -284,6 +284,7 @@ def test_an_addendum_that_was_put_back_after_its_erasure_is_found_beside_a_damag
     assert {"entry_hash", "addendum_not_erased"} == {one.code for one in found.findings}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_alone", [False, True])
 def test_records_that_come_while_a_ledger_is_checked_are_no_findings(place: Path, log_alone: bool) -> None:
     make_log(place, 300)
@@ -389,6 +390,7 @@ def test_a_view_and_a_trigger_are_found(place: Path) -> None:
     assert sorted((one.code, one.where.name) for one in found.findings) == [("schema", "other"), ("schema", "quiet")]
 
 
+@pytest.mark.slow
 def test_a_pruning_that_waits_counts_and_one_that_nobody_recorded_is_found(place: Path) -> None:
     make_log(place, 600)
     with open_log(place) as ledger:

@@ -115,6 +115,7 @@ def test_a_child_computes_a_property_that_another_thread_was_computing():
     assert Text.length.__doc__ == "The length of the text."
 
 
+@pytest.mark.slow
 def test_children_register_and_hide_keys_though_threads_were_registering_others():
     stop = threading.Event()
 

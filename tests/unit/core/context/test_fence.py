@@ -161,6 +161,7 @@ def test_no_control_format_or_combining_character_hides_a_marker(kind: str):
         assert parse_fences(fence(text, NONCE), NONCE) == [text]
 
 
+@pytest.mark.slow
 def test_every_character_that_folds_to_a_bracket_counts_as_one():
     folding = [
         char for char in map(chr, range(0x110000)) if set("<>") & set(unicodedata.normalize("NFKD", char)) and char

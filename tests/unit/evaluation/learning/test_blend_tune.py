@@ -103,6 +103,7 @@ def test_what_tells_answers_from_the_rest_is_learnt_and_its_evidence_stands_in_i
     assert "| cosine |" in report
 
 
+@pytest.mark.slow
 def test_judgements_without_sense_teach_nothing_that_is_believed(bank: Callable[..., Made]) -> None:
     found = learn_blend(*bank(anyone), measure="nDCG@10")
     assert found.refusal is not None
@@ -111,6 +112,7 @@ def test_judgements_without_sense_teach_nothing_that_is_believed(bank: Callable[
     assert "not to be used" in to_markdown(blend_report(found, title="A blend"))
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_the_questions_matters_nor_a_blend_that_is_in_force(near: Any) -> None:
     session, _, found, _ = near
     setup = session.setup.with_pipeline({"learnt_blend": found.blend.model_dump(mode="json")})

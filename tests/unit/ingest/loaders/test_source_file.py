@@ -55,6 +55,7 @@ def test_a_pipe_put_in_a_file_s_place_between_look_and_open_is_not_waited_for(ro
         SourceFile(root / "a.md", "a.md").open()
 
 
+@pytest.mark.slow
 def test_none_of_them_stops_a_run(root, source, sink):
     os.mkfifo(root / "a.md")
     (root / "b.md").symlink_to("/dev/zero")

@@ -136,6 +136,7 @@ def test_an_empty_workbook(empty, saved):
     assert empty(saved(openpyxl.Workbook()), "a.xlsx") == "has no cell with a value"
 
 
+@pytest.mark.slow
 def test_ten_thousand_columns_are_one_error(rows):
     (skipped,) = rows({"S": [[f"c{number}" for number in range(10_000)]]})
     assert skipped.reason == "has a sheet 'S' of over 1,000 columns: it is not a table of records"

@@ -196,6 +196,7 @@ def shuffled(seed: int, share: float) -> list[int]:
 ORDERS = st.builds(shuffled, st.integers(0, 2**32), st.sampled_from([0.5, 0.5, 0.4, 0.6, 0.2, 0.8]))
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(order=ORDERS)
 def test_two_runs_leave_each_document_once_whatever_the_order_of_their_calls(order: list[int]) -> None:

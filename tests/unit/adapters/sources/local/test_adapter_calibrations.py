@@ -54,6 +54,7 @@ def test_what_is_kept_only_is_not_calibrated(house: LocalBase) -> None:
     assert scorers(house) == {"", MODEL}
 
 
+@pytest.mark.slow
 def test_each_search_has_the_threshold_of_its_own_cosines(house: LocalBase) -> None:
     words, plain = calibrate(house, HOUSE)
     name = keep(house)

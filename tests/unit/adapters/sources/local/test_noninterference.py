@@ -82,6 +82,7 @@ class TestByAdapters(_LocalContract):
         return DomainAdapter(self.embedder.model_id, *maps)
 
 
+@pytest.mark.slow
 def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path):
     """An adapter learnt from hidden documents too, used by everybody."""
     pytest.importorskip("numpy", reason="the extra 'vectors'")

@@ -101,6 +101,7 @@ def test_the_open_one_is_that_of_a_base_that_holds_nothing_else(house: LocalBase
         assert calibrate(alone, HOUSE) == (stored(house)[OPEN].calibration,)
 
 
+@pytest.mark.slow
 def test_what_is_written_to_another_partition_neither_changes_nor_renews_it(house: LocalBase, write: Write):
     calibrate(house, HOUSE)
     before = stored(house)
@@ -163,6 +164,7 @@ def test_nothing_is_kept_where_documents_are_moved_while_it_is_asked(house: Loca
     assert stored(house) == {}
 
 
+@pytest.mark.slow
 def test_a_judged_question_is_asked_where_its_answer_stands(house: LocalBase):
     """Elsewhere nothing is near it, and it would pull that threshold down."""
     calibrate(house, HOUSE)

@@ -113,6 +113,7 @@ class Cold(FakeEmbedder):
         return super().embed_query(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deadline_s", "with_vectors"), [(10.0, True), (0.4, False)])
 def test_a_model_is_loaded_in_the_time_of_the_search_and_not_in_that_of_the_source(
     make_engine: Callable[..., Engine], tmp_path: Path, deadline_s: float, with_vectors: bool

@@ -93,6 +93,7 @@ def test_vectors_of_more_numbers_and_of_fewer_are_not_mixed(
                 use()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held", "given", "embedded"),
     [

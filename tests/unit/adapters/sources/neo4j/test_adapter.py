@@ -127,6 +127,7 @@ def encrypted(own_ca: tuple[Path, ssl.SSLContext]) -> Iterator[int]:
         server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "host", "bundle", "trusted"),
     [

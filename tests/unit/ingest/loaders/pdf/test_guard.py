@@ -3,6 +3,8 @@
 import random
 import zlib
 
+import pytest
+
 from context_engine.ingest.loaders import pdf_file as pdf_guard
 from context_engine.ingest.loaders.pdf_file import is_bomb
 
@@ -34,5 +36,6 @@ def test_streams_that_begin_in_one_another_over_and_over_are():
     assert is_bomb(HEAD * 200_000)
 
 
+@pytest.mark.slow
 def test_the_word_stream_alone_is_no_bomb():
     assert not is_bomb(b"stream\n" * 200_000)
