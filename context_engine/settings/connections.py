@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -52,10 +53,10 @@ def _url(text: str) -> str:
 
 def _database_url(text: str) -> str:
     """Check the URL of a database, which may name several hosts, separated by commas."""
-    parts = urlsplit(text)
-    if not parts.netloc or any(not host for host in parts.netloc.split(",")) or not parts.path.strip("/"):
+    hosts, path = _hosts_and_path(text)
+    if not all(hosts.split(",")) or not path.strip("/"):
         raise ValueError("must name host and database: postgresql://HOST:PORT/DATABASE")
-    if parts.query or parts.fragment:
+    if "?" in path or "#" in path:
         raise ValueError("must not have a query or a fragment: only scheme, hosts, ports and database")
     return text.rstrip("/")
 
@@ -67,6 +68,25 @@ def _graph_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _hosts_and_path(url: str) -> tuple[str, str]:
+    """Return what stands before and behind the first slash of an address, or before its query if it has none.
+
+    `urlsplit` refuses several hosts with an IPv6 address among them since Python 3.14.
+    """
+    address = url.partition("://")[2]
+    hosts = re.split("[/?#]", address, maxsplit=1)[0]
+    return hosts, address[len(hosts) :]
+
+
+def database_name(url: str) -> str:
+    """Return the name of the database in its URL; "" if it names none.
+
+    >>> database_name("postgresql://db1.bank.example,[::1]:5433/knowledge")
+    'knowledge'
+    """
+    return unquote(_hosts_and_path(url)[1].strip("/"))
+
+
 def hosts_of(url: str) -> list[tuple[str, str]]:
     """Return host and port of each server in the URL of a database; the port is 5432 if none is given.
 
@@ -74,7 +94,7 @@ def hosts_of(url: str) -> list[tuple[str, str]]:
     [('db1.bank.example', '5432'), ('::1', '5433')]
     """
     out = []
-    for part in urlsplit(url).netloc.split(","):
+    for part in _hosts_and_path(url)[0].split(","):
         host, colon, port = part.rpartition(":")
         named = bool(colon) and port.isdigit()
         out.append(((host if named else part).strip("[]"), port if named else "5432"))
@@ -82,7 +102,7 @@ def hosts_of(url: str) -> list[tuple[str, str]]:
 
 
 def _url_without_user(text: str) -> str:
-    if "@" in urlsplit(text).netloc:
+    if "@" in _hosts_and_path(text)[0]:
         raise ValueError("must not hold a user name or password: give them as user and api_key")
     if text.startswith(f"{DATABASE_SCHEME}://"):
         return _database_url(text)

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError, nearest
+from context_engine.presence import is_there
 from context_engine.settings.paths import ConfigPaths, named_folder, user_folder
 
 logger = logging.getLogger(__name__)
@@ -88,13 +89,24 @@ def find_data_dir(
         paths: the configuration, which has a data folder of its own; None: the user's data folder itself.
 
     Raises:
-        ConfigError: none is named and the environment names no home.
+        ConfigError: none is named and the environment names no home, or this user may not enter it.
     """
     named = data_dir or env.get(DATA_DIR_VARIABLE)
     if named:
-        return named_folder(named, env, cwd)
-    home = _home(env)
+        return _entered(named_folder(named, env, cwd))
+    home = _entered(_home(env))
     return _own_folder(home, paths.manifest_dir.resolve()) if paths and paths.manifest_dir else home
+
+
+def _entered(folder: Path) -> Path:
+    """Return a folder, missing or not, that this user may enter."""
+    try:
+        is_there(folder / RECORD)
+    except OSError as error:
+        problem = f"the data folder {folder} cannot be reached ({error.strerror})"
+        mend = f"let the user who runs this enter it and those above it, or name another in {DATA_DIR_VARIABLE}"
+        raise ConfigError(f"{problem}: {mend}") from error
+    return folder
 
 
 def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> None:
@@ -115,7 +127,7 @@ def orphaned_data_dirs(
         folder: from `find_data_dir`; an explicitly configured folder is never questioned.
         paths: the configuration.
     """
-    if paths.manifest_dir is None or folder.is_dir() or not _is_by_default(folder, env):
+    if paths.manifest_dir is None or not _is_by_default(folder, env) or folder.is_dir():
         return ()
     return [
         candidate

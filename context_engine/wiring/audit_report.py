@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import AuditError, ConfigError
+from context_engine.presence import is_there
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 from context_engine.wiring.audit import (
     AuditMode,
@@ -199,7 +200,7 @@ def _writable(file: Path | None) -> Iterator[Notice]:
 
 def _is_missing(file: Path | None) -> bool:
     try:
-        return file is not None and not file.exists()
+        return file is not None and not is_there(file)
     except OSError:  # no permission to look: opening it reports that
         return False
 

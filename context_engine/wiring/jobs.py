@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.settings.connections import DATABASE_SCHEME, Connection
@@ -41,7 +40,7 @@ def job_database(setup: Setup) -> JobDatabase | None:
     if name is None:
         return None
     connect = partial(setup.config.connections.get, name)
-    if urlsplit(connect().base_url).scheme != DATABASE_SCHEME:
+    if not connect().base_url.startswith(f"{DATABASE_SCHEME}://"):
         problem = f"connection {name!r} must have base_url {DATABASE_SCHEME}://HOST:PORT/DATABASE to keep jobs"
         raise ConfigError(problem, file=effective.origins.get(_KEY), key=_KEY)
     if find_spec("psycopg") is None:

@@ -43,6 +43,7 @@ from context_engine.audit.ledger.engines import (
 from context_engine.audit.ledger.schema import VERSION, create_tables, meta, migrate, version_of
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound
+from context_engine.presence import is_there
 from context_engine.settings.sqlite_copy import rewritten
 
 _SALT_BYTES: Final = 32
@@ -215,7 +216,7 @@ def open_database(url: str, *, origin: str, create: bool = True) -> Database:
 
 
 def _in_file(path: Path, *, create: bool) -> Database:
-    if not _is_there(path):
+    if not _has_ledger(path):
         if not create:
             raise LedgerNotFound(_absent(str(path)))
         make_file(path)
@@ -223,9 +224,9 @@ def _in_file(path: Path, *, create: bool) -> Database:
     return Database(sqlite_engine(path, writable=writable), str(path), writable=writable, path=path)
 
 
-def _is_there(path: Path) -> bool:
+def _has_ledger(path: Path) -> bool:
     try:
-        return path.exists()
+        return is_there(path)
     except OSError as error:  # this user may not enter a folder above it
         raise AuditError(
             f"the ledger {path} cannot be reached ({error.strerror}): give this user access to {path.parent}, or name "

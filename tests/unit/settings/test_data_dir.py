@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,3 +206,21 @@ def test_a_note_that_cannot_be_read_is_none(place: Place, text: str) -> None:
     folder = place.ingest("bank")
     (folder / "configuration.json").write_text(text)
     assert place.find("bank") == folder, "it goes by its name again"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_data_folder_that_may_not_be_entered_is_named_and_no_empty_one(
+    place: Place, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat, closed = Path.stat, place.root / "data"
+
+    def refused(self: Path, **options: Any) -> os.stat_result:
+        if closed in self.parents:
+            raise PermissionError(13, "Permission denied")
+        return stat(self, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)  # root may enter every folder
+    with pytest.raises(
+        ConfigError, match=r"data folder .*data.* cannot be reached \(Permission denied\): let the user"
+    ):
+        find_data_dir(closed if named else None, env=place.env, cwd=place.root)

@@ -79,7 +79,7 @@ class Pool:
             epoch = self._epoch
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            if not (self._root / schema.DATABASE).is_file():
+            if not schema.has_database(self._root):
                 raise schema.missing(self._root)
             connection = schema.connect(self._root, write=False)
         try:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from context_engine.adapters.sources.stores.vector_form import VectorForm, bytes_of
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
+from context_engine.presence import is_there
 
 DATABASE: Final = "base.sqlite3"
 SCHEMA_VERSION: Final = 5
@@ -168,8 +169,12 @@ class Model(NamedTuple):
 
 
 def exists(root: Path) -> bool:
-    """Return whether the folder has a base, even a damaged one, whose creation was not interrupted."""
-    if not (root / DATABASE).is_file():
+    """Return whether the folder has a base, even a damaged one, whose creation was not interrupted.
+
+    Raises:
+        StoreError: this user may not look.
+    """
+    if not has_database(root):
         return False
     connection = connect(root, write=False)
     try:
@@ -178,6 +183,19 @@ def exists(root: Path) -> bool:
         return not _is_begun(error)
     finally:
         connection.close()
+
+
+def has_database(root: Path) -> bool:
+    """Return whether the folder has the database of a base.
+
+    Raises:
+        StoreError: this user may not look.
+    """
+    try:
+        return is_there(root / DATABASE)
+    except OSError as error:
+        problem = f"the knowledge base in {root} cannot be reached ({error.strerror})"
+        raise StoreError(f"{problem}: let the user who runs this enter this folder and those above it") from error
 
 
 def missing(root: Path) -> StoreError:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final, Literal, LiteralString, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import psycopg
 from psycopg import sql
@@ -27,7 +26,7 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 from context_engine.secrecy import redacted
-from context_engine.settings.connections import Connection, hosts_of, is_local
+from context_engine.settings.connections import Connection, database_name, hosts_of, is_local
 
 logger = logging.getLogger(__name__)
 Session = psycopg.Connection[Any]
@@ -142,8 +141,7 @@ def parameters(connection: Connection, *, write: bool, read_from: ReadFrom) -> d
     Raises:
         ConfigError: its base_url is not a PostgreSQL URL.
     """
-    parts = urlsplit(connection.base_url)
-    if parts.scheme != "postgresql":
+    if not connection.base_url.startswith("postgresql://"):
         raise ConfigError("adapter 'postgres' needs a connection with base_url postgresql://HOST:PORT/DATABASE")
     hosts, ports = zip(*hosts_of(connection.base_url), strict=True)
     local = all(map(is_local, hosts))
@@ -151,7 +149,7 @@ def parameters(connection: Connection, *, write: bool, read_from: ReadFrom) -> d
     values: dict[str, str | int | None] = {
         "host": ",".join(hosts),
         "port": ",".join(ports),
-        "dbname": unquote(parts.path.strip("/")) or None,
+        "dbname": database_name(connection.base_url) or None,
         "user": connection.user,
         "password": connection.api_key.get_secret_value() if connection.api_key else None,
         "sslmode": "verify-full" if connection.ca_bundle else "prefer" if local else "require",

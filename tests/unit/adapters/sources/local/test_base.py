@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -429,6 +430,19 @@ def test_sixteen_connections_are_kept_open_between_searches(base: LocalBase, fol
 
 
 @pytest.mark.slow
+def test_a_base_that_may_not_be_entered_is_named_and_not_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LocalBase.open(folder, create=True).close()
+
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refused)  # root may enter every folder
+    with pytest.raises(StoreError, match=r"cannot be reached \(Permission denied\): let the user who runs this enter"):
+        LocalBase(folder).exists()
+    with pytest.raises(StoreError, match=r"cannot be reached \(Permission denied\)"):
+        LocalBase.open(folder)
+
+
 def test_a_base_without_an_embedder_needs_no_numpy(folder: Path) -> None:
     """Everything is written, found and counted where it cannot be imported."""
     program = """
