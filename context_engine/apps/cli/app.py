@@ -206,7 +206,11 @@ def _words(error: Exception) -> str:
     """Return one line for an unexpected error, or for an output that cannot be written."""
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         return f"cannot write: {error.strerror}"
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        mend = ": give this user access to it and the folders above it" if isinstance(error, PermissionError) else ""
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}{mend}"
+    else:
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return f"{hide_in_error(text)} (--debug shows where)"
 
 

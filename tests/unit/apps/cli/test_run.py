@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import NoReturn
 
 import pytest
+
+from context_engine.apps.cli import main
 
 PROGRAM = """
 import atexit, os, sys, time
@@ -34,3 +37,26 @@ def test_a_call_that_was_given_up_is_not_unwound(busy: bool, given: str, code: i
     assert ended.returncode == code
     assert ended.stdout.startswith(told) and "closed\n" in ended.stdout
     assert ("finalised" in ended.stdout) == (not busy)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            PermissionError(13, "Permission denied", "shut/b.zip"),
+            "shut/b.zip: Permission denied: give this user access",
+        ),
+        (OSError(40, "Too many levels of symbolic links", "loop"), "loop: Too many levels of symbolic links ("),
+        (OSError("no more"), "OSError: no more ("),
+    ],
+)
+def test_a_file_that_fails_is_named_by_its_path(
+    error: OSError, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("click.Group.invoke", failing)
+    with pytest.raises(SystemExit):
+        main(["domains"])
+    assert f"error: {told}" in capsys.readouterr().err
