@@ -93,7 +93,7 @@ def files(folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_another_folder_gives_the_same_digest(bank, tmp_path):
-    setup, data_dir = bank
+    setup, _ = bank
     elsewhere = tmp_path / "restored"
     shutil.copytree(setup.config.paths.cwd, elsewhere)
     (elsewhere / "config/rag-pipeline.json").write_text('{"stage2_top_k": 8}')
