@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, cast, get_args
 
 from context_engine.answer.composed import Answer, answer_record
@@ -23,6 +24,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.engine.comparison import compare
 from context_engine.core.models import AnswerPolicy, ChatMessage, Context, Decision, SearchRequest, SearchResult
 from context_engine.core.query.follow_up import needs_subject
+from context_engine.core.query.spelling import reworded
 from context_engine.core.tracing import Step, spanned
 from context_engine.errors import ChatModelError, CostLimitReached, InvalidRequest
 
@@ -327,10 +329,19 @@ def _together(answers: Sequence[Extraction]) -> Extraction:
 def _extractions(
     result: SearchResult, evidence: Sequence[Evidence], gathering: Gathering | None
 ) -> dict[str, Extraction]:
-    """Return each part of a question, or the question itself, with the sentences that answer it."""
-    language = "und" if result.prepared is None else result.prepared.language
+    """Return each part of a question, or the question itself, with the sentences that answer it.
+
+    A question that nothing answers as it is written is read in the spelling that the search suggests.
+    """
+    prepared = result.prepared
+    language = "und" if prepared is None else prepared.language
+    answer = partial(extract, evidence=evidence, language=language, most=_MOST_EXTRACTED)
     questions = (() if gathering is None else gathering.parts) or (result.answered_query,)
-    return {part: extract(part, evidence, language=language, most=_MOST_EXTRACTED) for part in questions}
+    answers = {part: answer(part) for part in questions}
+    if prepared is None or not prepared.suggestions or any(alone.sentences for alone in answers.values()):
+        return answers
+    respelt = {part: answer(reworded(part, prepared.suggestions)) for part in questions}
+    return respelt if any(alone.sentences for alone in respelt.values()) else answers
 
 
 def _in_force(asked: AnswerPolicy | None, configured: AnswerPolicy) -> AnswerPolicy:

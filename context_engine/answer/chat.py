@@ -14,8 +14,9 @@ from context_engine.core.models import Principal
 from context_engine.errors import InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment
 
-_MOST_MESSAGES: Final = 200
 _TURNS: Final = 20
+_TURN_CHARS: Final = 100_000
+_READ: Final = "text"
 _OBJECT: Final = "chat.completion"
 
 
@@ -62,7 +63,9 @@ class CompletionRequest(_Sent):
     """A chat; the domain's settings decide about model, temperature and length."""
 
     model: str = Field(min_length=1, max_length=200, description="A domain, or DOMAIN:PERSONA.")
-    messages: tuple[ChatMessageIn, ...] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    messages: tuple[ChatMessageIn, ...] = Field(
+        min_length=1, description="The whole conversation; the last 20 turns before the question are read."
+    )
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(None, description="Answers; only 1 is given.")
@@ -144,21 +147,23 @@ def chat_question(body: CompletionRequest) -> AnswerRequest:
     """Return the question of a chat: its last user message, with the turns before it.
 
     Raises:
-        InvalidRequest: there is no user message with text; the question, a turn or the model's name is too long; or
-            the client asks for several answers, for JSON or for a call of a tool.
+        InvalidRequest: there is no user message with text; it has a picture, a sound or a file; the question or the
+            model's name is too long; or the client asks for several answers, for JSON or for a call of a tool.
     """
     _refuse_other_forms(body)
     turns = [message for message in body.messages if message.role in ("user", "assistant") and message.text.strip()]
     if not turns or turns[-1].role != "user":
         raise InvalidRequest("messages must end with a user message that has text: it is the question")
+    _refuse_other_parts(turns[-1])
     domain, _, persona = body.model.partition(":")
     try:
-        history = tuple(ChatTurn(role=_role(turn), content=turn.text) for turn in turns[:-1][-_TURNS:])
+        history = tuple(ChatTurn(role=_role(turn), content=turn.text[:_TURN_CHARS]) for turn in turns[:-1][-_TURNS:])
         return AnswerRequest(query=turns[-1].text, domain=domain, persona_key=persona or None, history=history)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = "model" if first["loc"][0] in ("domain", "persona_key") else "messages"
-        raise InvalidRequest(f"{where}: {first['msg']}") from None
+        if first["loc"][0] in ("domain", "persona_key"):
+            raise InvalidRequest(f"model: {first['msg']}") from None
+        raise InvalidRequest(f"messages: the last one is the question. {first['msg']}: shorten it") from None
 
 
 def _refuse_other_forms(body: CompletionRequest) -> None:
@@ -170,6 +175,15 @@ def _refuse_other_forms(body: CompletionRequest) -> None:
         )
     if body.tool_choice not in (None, "none", "auto"):
         raise InvalidRequest("tool_choice: no tool is called here; send 'auto' or leave it out")
+
+
+def _refuse_other_parts(question: ChatMessageIn) -> None:
+    parts = question.content if isinstance(question.content, tuple) else ()
+    other = next((part.type for part in parts if part.type != _READ), None)
+    if other is not None:
+        raise InvalidRequest(
+            f"messages: the question has a part of type {other[:40]!r}; only text is read: send it alone"
+        )
 
 
 def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:

@@ -140,14 +140,15 @@ def same_subject(first: Tokens, second: Tokens) -> bool:
     """Return whether two sentences are about the same thing.
 
     At least `LEAST_ALIKE` of the longer one's words stand in both, and neither has a name, a word of its subject ("user
-    codes", "guest codes"), or a place in a law ("45 CFR 164.524", "Article 17") in place of the other's.
+    codes", "guest codes"), a number that names its subject ("Tier 1 branches", "Tier 2 branches"), or a place in a law
+    ("45 CFR 164.524", "Article 17") in place of the other's.
     """
     words, others = _words(first), _words(second)
     common = words & others
     renamed = _names(first) - others and _names(second) - words
     renamed = renamed or (_words(divided(first)[0]) - others and _words(divided(second)[0]) - words)
-    places, other_places = frozenset(_law_places(first)), frozenset(_law_places(second))
-    renamed = renamed or (places - other_places and other_places - places)
+    numbers, other_numbers = frozenset(_naming_numbers(first)), frozenset(_naming_numbers(second))
+    renamed = renamed or (numbers - other_numbers and other_numbers - numbers)
     return not renamed and len(common) >= max(_LEAST_WORDS, LEAST_ALIKE * max(len(words), len(others)))
 
 
@@ -255,10 +256,13 @@ def _names(tokens: Iterable[MeaningToken]) -> frozenset[str]:
     return frozenset(token.key for token in tokens if token.is_name)
 
 
-def _law_places(tokens: Tokens) -> Iterator[str]:
-    """Yield the bare number behind each word that names a part of a law: "Article 17"."""
-    for before, token in pairwise(tokens):
-        if before.written in _PARTS_OF_LAWS and token.value and token.value == Value(token.value.number):
+def _naming_numbers(tokens: Tokens) -> Iterator[str]:
+    """Yield the bare number behind each word for a part of a law, and behind each word of the subject: "Article 17"."""
+    subject = divided(tokens)[0]
+    in_law = (pair for pair in pairwise(tokens) if pair[0].written in _PARTS_OF_LAWS)
+    in_subject = (pair for pair in pairwise(subject) if pair[0].kind is MeaningKind.WORD)
+    for _, token in (*in_law, *in_subject):
+        if token.value and token.value == Value(token.value.number):
             yield token.key
 
 

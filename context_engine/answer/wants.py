@@ -190,6 +190,8 @@ def _want(name: str, asked: str, form: str, *holds: Expression, strict: bool = T
 
 
 _KINDS: Final = (
+    _want("definition", "a definition",
+        r"\bwhat (?:does|do)\b(?=.{1,80}\b(?:mean|stand for)\b)", _E.MEANS, strict=False),
     _want("duration", "how often",
         r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b", _E.FREQUENCY),
     _want("number", "a number",
@@ -232,7 +234,7 @@ _KINDS: Final = (
     _want("list", "a list", r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise)\b)", strict=False),
     _want("definition", "a definition",
         r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
-        r"|\bwhat does\b(?=.{1,80}\b(?:mean|stand for)\b)|\b(?:define|definition of|meaning of)\b"
+        r"|\b(?:define|definition of|meaning of)\b"
         r"|\bwhen does\b(?=.*\bcounts? as\b)", _E.MEANS, strict=False),
     _want("list", "a list", r"\b(?:which|list|name)\b|\bwhat (?:are|kinds?|types?|sorts?)\b", strict=False),
     _want("fact", "a statement", r"^\W*(?:what|which|how)\b(?:'s| is| are| does| do)?", strict=False),

@@ -107,10 +107,10 @@ class StoreTrial:
         known = engine.visible(request.principal)
         listed = {name: [source.id for source in known.domains[name].sources] for name in known.names}
         try:
-            result = engine.search(request)
+            result = self._placeless(engine.search(request))
         except ContextEngineError as error:
             partial = getattr(error, "result", None)
-            shown = partial.to_dict() if isinstance(partial, SearchResult) else None
+            shown = self._placeless(partial).to_dict() if isinstance(partial, SearchResult) else None
             return {"outcome": type(error).__name__, "error": str(error), "result": shown, "domains": listed}
         return {
             "outcome": str(result.decision),
@@ -120,6 +120,14 @@ class StoreTrial:
             "context": from_result(result, counter=_COUNTER, mask=engine.mask).text,
             **{name: form(result) for name, form in self._outputs.items()},
         }
+
+    def _placeless(self, result: SearchResult) -> SearchResult:
+        """Return a result whose settings do not name the folder of the configuration: elsewhere it is another one."""
+        paths, origins = self.setup.config.paths, dict(result.settings.origins)
+        for folder in filter(None, (paths.config_dir, paths.manifest_dir)):
+            shown, name = f"{paths.label(folder)}/", f"{folder.name}/"
+            origins = {key: origin.replace(shown, name) for key, origin in origins.items()}
+        return replace(result, settings=result.settings.model_copy(update={"origins": origins}))
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
         """Register new sources, write changes as an ingestion does, and calibrate every tenth time."""

@@ -27,6 +27,9 @@ _MOST_BYTES: Final = 64 * 2**20
 _MOST_ENTRIES: Final = 4096
 _KEPT_S: Final = 600.0
 _LEVEL: Final = 1
+_GONE: Final = (OSError, EOFError)
+"""What a worker meets if the process that holds the answers has been killed."""
+
 _BESIDE: Final = 500
 """Overhead of an entry in bytes, added to its packed size."""
 
@@ -166,7 +169,8 @@ class KeptResults:
         except (pickle.PicklingError, TypeError, AttributeError) as error:  # a source used a type of its own
             logger.debug("search %s is not kept: %s", answer.result.search_id, type(error).__name__)
             return
-        self._packed.put(self._key(principal, answer.result.search_id), packed)
+        with suppress(*_GONE):  # this worker answers its last requests, whose answers nobody continues
+            self._packed.put(self._key(principal, answer.result.search_id), packed)
 
     def get(self, principal: Principal, search_id: str) -> KeptAnswer:
         """Return a kept answer of this principal.
@@ -174,7 +178,9 @@ class KeptResults:
         Raises:
             CursorExpired: it is not kept, or belongs to another principal; the two are deliberately indistinguishable.
         """
-        packed = self._packed.get(self._key(principal, search_id))
+        packed = None
+        with suppress(*_GONE):
+            packed = self._packed.get(self._key(principal, search_id))
         if packed is None:
             raise CursorExpired(f"no answer of the search {search_id!r} is kept for you now: ask the question again")
         answer: KeptAnswer = pickle.loads(zlib.decompress(packed))
@@ -182,7 +188,9 @@ class KeptResults:
 
     def holds(self, principal: Principal, search_id: str) -> bool:
         """Return whether an answer is kept for a principal."""
-        return self._packed.holds(self._key(principal, search_id))
+        with suppress(*_GONE):
+            return self._packed.holds(self._key(principal, search_id))
+        return False
 
     def _key(self, principal: Principal, search_id: str) -> Hashable:
         return self._generation, search_id, principal

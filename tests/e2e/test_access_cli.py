@@ -320,6 +320,8 @@ def test_prove_shows_that_nothing_shows(run: Callable[..., Result]) -> None:
     found = json.loads(shown.stdout)
     assert found["holds"] and found["first"] is None and found["principal"] == "desk"
     assert sum(found["changes"].values()) == 6 and found["questions"] == 4 and found["left_out"] == []
+    assert (found["seed"], found["asked"]) == (0, {"changes": 6, "questions": 4})
+    assert found["version"] and "internal" in found["rights"]
 
 
 @pytest.mark.slow

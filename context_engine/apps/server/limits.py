@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Final, NamedTuple, Protocol
@@ -73,6 +74,8 @@ class _Limit(NamedTuple):
 class SharedRates:
     """The limits that several processes count together; `Rates`.
 
+    If the counting process has been killed, nothing is counted: this one answers its last requests and stops.
+
     Args:
         counted: a proxy of the `RateLimits` of another process.
     """
@@ -82,11 +85,17 @@ class SharedRates:
 
     def take(self, principal: str, settings: RateSettings) -> Allowance | None:
         """Take one request from a principal's bucket; None if there is no limit."""
-        return self._counted.take(principal, _of(settings)) if settings.server_rate_per_minute else None
+        if settings.server_rate_per_minute:
+            with suppress(OSError, EOFError):
+                return self._counted.take(principal, _of(settings))
+        return None
 
     def least(self, settings: RateSettings) -> int | None:
         """Return how many requests are left at once to the principal with the fewest; None if there is no limit."""
-        return self._counted.least(_of(settings)) if settings.server_rate_per_minute else None
+        if settings.server_rate_per_minute:
+            with suppress(OSError, EOFError):
+                return self._counted.least(_of(settings))
+        return None
 
 
 def _of(settings: RateSettings) -> _Limit:

@@ -122,12 +122,19 @@ def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput)
         required_missing=bool(missing.tiers or missing.sources),
         in_scope=output.in_scope,
         returned=len(output.chunks),
-        any_failed=any(status.state in ("failed", "partial") for status in statuses),
+        any_lacking=any(map(_lacks, statuses)),
         tested=output.scope_tested,
         by_keywords=by_keywords,
     )
     status = overall_status(statuses, rerank_failed=output.rerank_failed is not None)
     return Conclusion(status, decision, missing, by_keywords)
+
+
+def _lacks(status: SourceStatus) -> bool:
+    """Return whether texts of a source may be missing: it failed, in part too, or its index is behind."""
+    return status.state in ("failed", "partial") or any(
+        notice.code is NoticeCode.INDEX_LAG for notice in status.notices
+    )
 
 
 def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = False) -> Status:
@@ -155,13 +162,13 @@ def missing_evidence(
 
 
 def decide(
-    *, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, tested: int, by_keywords: bool = False
+    *, required_missing: bool, in_scope: bool, returned: int, any_lacking: bool, tested: int, by_keywords: bool = False
 ) -> Decision:
     """Return the decision by the first rule that applies.
 
     1. Required evidence is missing: incomplete.
-    2. A source failed wholly or in part, and nothing relevant was found: incomplete, because the missing answer might
-       have been relevant.
+    2. Texts of a source may be missing, and nothing relevant was found: incomplete, because they might have been
+       relevant.
     3. There were candidates and none was relevant enough: out_of_scope; no_match if only keywords were compared,
        because keywords give the name of a text, not its subject.
     4. Something is returned: answered.
@@ -170,14 +177,14 @@ def decide(
     Args:
         required_missing: a required tier or source has no chunk in the answer.
         in_scope: the best candidate reached the scope threshold.
-        any_failed: a source failed wholly or in part.
+        any_lacking: a source failed wholly or in part, or its index is behind its documents.
         tested: number of candidates that were tested against the scope threshold.
         by_keywords: every source that answered was searched only by a few keywords of each chunk.
     """
     if required_missing:
         return Decision.INCOMPLETE
     relevant = returned > 0 and in_scope
-    if any_failed and not relevant:
+    if any_lacking and not relevant:
         return Decision.INCOMPLETE
     if tested and not in_scope:
         return Decision.NO_MATCH if by_keywords else Decision.OUT_OF_SCOPE

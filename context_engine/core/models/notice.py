@@ -26,6 +26,11 @@ class NoticeCode(StrEnum):
         member.__doc__, member.fields = meaning, tuple(fields.split())
         return member
 
+    @property
+    def sentence(self) -> str:
+        """The meaning, as the message of a notice without values of its own."""
+        return self.__doc__ or str(self)
+
     # The query
     QUERY_SHORTENED = "query_shortened", "The query was too long and was cut.", "characters given limit"
     QUERY_NOT_REFINED = "query_not_refined", "The query refiner failed: the query is searched as is.", "refiner problem"
@@ -98,7 +103,10 @@ class NoticeCode(StrEnum):
         "base_outdated",
         "An older version wrote the embedded base: it is only read, without near misses, until 'kb rebuild'.",
     )
-    INDEX_LAG = "index_lag", "The index of the embedded base is behind the last write."
+    INDEX_LAG = (
+        "index_lag",
+        "The index of the embedded base is behind the last write: the next 'ingest' or 'kb rebuild' completes it.",
+    )
     CHUNK_WITHOUT_TEXT = (
         "chunk_without_text",
         "A chunk without text, or with pictures only, was left out.",
@@ -342,6 +350,7 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.THRESHOLD_NOT_APPLICABLE,
         NoticeCode.MANIFEST_UNUSABLE,
         NoticeCode.SOURCES_NOT_SEARCHED,
+        NoticeCode.INDEX_LAG,
     }
 )
 """Notices that change how to read an answer: every output shows them. The others are listed as warnings."""

@@ -64,6 +64,16 @@ def test_without_a_model_the_sentence_is_quoted_from_its_passage(bank):
     assert answer_text(answer).startswith(f"{first.text} {quote.label}")
 
 
+def test_a_misspelt_question_is_read_in_the_spelling_that_the_search_suggests(bank):
+    answer = answered(bank, query="Within how many hours must a loss event be reproted?")
+    ledger = bank.ledger.opened()
+
+    assert answer.refusal is None and "within 24 hours" in answer.sentences[0].text
+    assert any("be reported?" in sentence for sentence in answer.result.beside_the_answer)
+    assert ledger is not None
+    assert replay_answer(ledger, answer.answer_id, counter=lambda _: ApproxTokenCounter()).identical
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [

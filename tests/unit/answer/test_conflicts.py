@@ -67,6 +67,35 @@ def test_sentences_about_something_else_do_not_contradict(other: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "is_conflict"),
+    [
+        (
+            "Tier 1 branches must reconcile the cash ledger within 3 days.",
+            "Tier 2 branches must reconcile the cash ledger within 5 days.",
+            False,
+        ),
+        (
+            "Tier 1 branches must reconcile the cash ledger within 3 days.",
+            "Tier 1 branches must reconcile the cash ledger within 5 days.",
+            True,
+        ),
+        (
+            "At least 2 approvers must sign the daily release form.",
+            "At least 3 approvers must sign the daily release form.",
+            True,
+        ),
+        (
+            "A committee of 3 members must sign the daily release form.",
+            "A committee of 5 members must sign the daily release form.",
+            True,
+        ),
+    ],
+)
+def test_a_number_that_names_the_subject_is_no_other_value(first: str, second: str, is_conflict: bool) -> None:
+    assert bool(differs(read(first), read(second))) is is_conflict
+
+
+@pytest.mark.parametrize(
     ("first", "second", "yields"),
     [
         ((1, "2024-01-01"), (5, "2026-01-01"), "second"),

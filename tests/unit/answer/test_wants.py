@@ -41,6 +41,8 @@ from context_engine.answer.wants import LIGHT, read_question
         ("Where are the seals kept?", "place"),
         ("What is a near miss?", "definition"),
         ("What does category 3 stand for?", "definition"),
+        ("What does RTO stand for?", "definition"),
+        ("What does notional limit mean?", "definition"),
         ("Which classes are there?", "list"),
         ("What must a report contain?", "list"),
         ("What protects the backup?", "fact"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,22 @@ def files(folder: Path) -> dict[str, str]:
     """Digests of all files but those that SQLite shares between readers."""
     found = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.endswith(("-shm", "-wal")))
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
+
+
+@pytest.mark.slow
+def test_another_folder_gives_the_same_digest(bank, tmp_path):
+    setup, _ = bank
+    elsewhere = tmp_path / "restored"
+    shutil.copytree(setup.config.paths.cwd, elsewhere)
+    (elsewhere / "config/rag-pipeline.json").write_text('{"stage2_top_k": 8}')
+    digests = {
+        certificate.digest
+        for cwd in (elsewhere, tmp_path, Path("/"))
+        for certificate in prove_access(
+            load_setup(config_dir=str(elsewhere), env={}, cwd=cwd), elsewhere / "data", [CLERK], changes=2, questions=2
+        )
+    }
+    assert len(digests) == 1
 
 
 @pytest.mark.slow

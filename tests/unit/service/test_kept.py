@@ -97,6 +97,27 @@ def test_neither_bound_is_passed(
     assert not numbers or numbers[-1] in there
 
 
+def test_without_the_process_that_holds_them_nothing_is_kept_and_no_answer_fails(result: SearchResult) -> None:
+    kept = KeptResults(Gone())
+    kept.keep(TELLER, named(result, "s-1"))
+    assert not kept.holds(TELLER, "s-1")
+    with pytest.raises(CursorExpired):
+        kept.get(TELLER, "s-1")
+
+
+class Gone(PackedAnswers):
+    """The answers of a process that was killed."""
+
+    def put(self, key: Any, packed: bytes) -> None:
+        raise ConnectionRefusedError
+
+    def get(self, key: Any) -> bytes | None:
+        raise EOFError
+
+    def holds(self, key: Any) -> bool:
+        raise BrokenPipeError
+
+
 def _is_there(kept: KeptResults, search_id: str) -> bool:
     try:
         return kept.get(TELLER, search_id) is not None

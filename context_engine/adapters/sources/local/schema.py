@@ -7,6 +7,7 @@ followed, so a reader with an older index still finds every row it points to. Ro
 from __future__ import annotations
 
 import errno
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -36,6 +37,9 @@ _OS_MEND: Final = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _MEND[sqlite3.SQLITE_FULL]),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _MAY_NOT_WRITE),
 }
+_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
+"""The number of the error in the messages of the index, which come as `ValueError`."""
+
 _TABLES: Final = """
 CREATE TABLE state(
     one INTEGER PRIMARY KEY CHECK (one = 1), base_id TEXT NOT NULL, generation INTEGER NOT NULL,
@@ -364,13 +368,13 @@ def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
 
 
 def mend_of(error: Exception) -> str:
-    """Return ": " and how to mend an error while the base is written; "" if that is unknown."""
-    if isinstance(error, OSError):
-        mend = _OS_MEND.get(error.errno or 0)
-    else:
+    """Return how to mend an error while the base is written; "" if that is unknown."""
+    if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        mend = _MAY_NOT_WRITE if code == sqlite3.SQLITE_READONLY else _MEND.get(code)
-    return f": {mend}" if mend else ""
+        return _MAY_NOT_WRITE if code == sqlite3.SQLITE_READONLY else _MEND.get(code, "")
+    of_index = _OS_ERROR.search(str(error))
+    number = int(of_index[1]) if of_index else getattr(error, "errno", None)
+    return _OS_MEND.get(number or 0, "")
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:

@@ -154,12 +154,12 @@ def _fields_of(view: View, source_key: int | None) -> tuple[str, ...]:
 
 
 def _nothing(view: View, question: LocalQuery, why: NoticeCode | None, scope: Scope) -> SourceAnswer:
-    also = () if why is None else (Notice(why, scope.source_id, str(why)),)
+    also = () if why is None else (Notice(why, scope.source_id, why.sentence),)
     return SourceAnswer(notes=(*_notes(view, question, scope), *also))
 
 
 def _notes(view: View, question: LocalQuery, scope: Scope) -> tuple[Notice, ...]:
-    notes = tuple(Notice(code, scope.source_id, str(code)) for code in _notices(view, question))
+    notes = tuple(Notice(code, scope.source_id, code.sentence) for code in _notices(view, question))
     if schema.version_of(view.connection) == schema.SCHEMA_VERSION:
         return notes
     return (*notes, Notice(NoticeCode.BASE_OUTDATED, scope.source_id, _OUTDATED))

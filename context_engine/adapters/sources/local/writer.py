@@ -337,7 +337,5 @@ def _store_errors(root: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError, ValueError) as error:
         if isinstance(error, sqlite3.DatabaseError) and schema.is_damage(error):
             raise schema.unusable(root, error) from error
-        mend = schema.mend_of(error)
-        raise StoreError(
-            f"cannot write to {root}: {error}" + (f". {mend[0].upper()}{mend[1:]}" if mend else "")
-        ) from error
+        parts = (f"cannot write to {root}", str(error), schema.mend_of(error))
+        raise StoreError(": ".join(filter(None, parts))) from error

@@ -173,7 +173,7 @@ class ServedStoreBase:
 
     def _note(self, code: NoticeCode, source_id: str, keys: Sequence[int]) -> Notice:
         recall = self.watch.recall(keys) if code is NoticeCode.ANN_RECALL_LOW else None
-        return Notice(code, source_id, str(code), {} if recall is None else {"recall": round(recall, 3)})
+        return Notice(code, source_id, code.sentence, {} if recall is None else {"recall": round(recall, 3)})
 
     def _require_placed(
         self, source_id: str, place: SourcePlace, generation: int, is_placed: Callable[[], bool]

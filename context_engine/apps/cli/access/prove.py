@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from context_engine import __version__
 from context_engine.apps.cli.access.check import Somebody, access_context, principal_of, with_somebody
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import note, print_line, publish
@@ -69,10 +70,13 @@ def prove(
             adapter=adapter,
             progress=lambda _, done: bar(done, changes, ""),
         )
+    trial = {"version": __version__, "seed": seed, "asked": {"changes": changes, "questions": questions}}
     if as_json:
-        publish({**certificate.to_dict(), "left_out": left_out, "demo": context.demo})
+        rights = {"rights": principal_words(principal), "adapter": adapter}
+        publish({**certificate.to_dict(), **trial, **rights, "left_out": left_out, "demo": context.demo})
     else:
         _print(principal, certificate)
+        print_line(f"made by version {__version__} with the seed {seed}", "dim")
     if left_out:
         note(f"not on trial, because their adapter is not {adapter!r}: {', '.join(left_out)}", style="yellow")
     return 0 if certificate.holds else FAILURE

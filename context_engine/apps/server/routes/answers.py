@@ -35,6 +35,7 @@ from context_engine.apps.server.problems import Problem, may_answer, problem_of
 from context_engine.apps.server.service import Service, request_id_of, service_of
 from context_engine.apps.server.slots import Turn
 from context_engine.core.models import Authenticated, Caller
+from context_engine.errors import UnknownDomain
 from context_engine.jobs.asking import finder_of
 from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.rag import RAGQueryRequest
@@ -182,9 +183,18 @@ def chat_problem(problem: Problem, headers: Mapping[str, str], _scope: Scope) ->
     return Response(_chat_error(problem), problem.status, headers=dict(headers), media_type="application/json")
 
 
+_CHAT_MENDS: Final = {
+    UnknownDomain.code: "A model is a domain, or DOMAIN:PERSONA: GET /v1/models lists them.",
+    "not_found": "Of the OpenAI API, this service has POST /v1/chat/completions and GET /v1/models.",
+}
+"""What to do instead, where a chat client has addresses of its own."""
+
+
 def _chat_error(problem: Problem) -> str:
     fields = (f"{field.pointer or 'the body'} {field.detail}: {field.mend}".rstrip(": ") for field in problem.errors)
-    mend = "" if problem.status in (400, 422) else problem.mend  # it names fields that this form does not have
+    mend = _CHAT_MENDS.get(problem.code, problem.mend)
+    if problem.status in (400, 422):
+        mend = ""  # it names fields that this form does not have
     parts = (part for part in (problem.detail, *fields, mend) if part)
     message = " ".join(part if part.endswith((".", "?")) else f"{part}." for part in parts)
     error = ChatError(message=message, type=problem.code, code=problem.code)

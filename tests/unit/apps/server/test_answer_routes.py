@@ -169,6 +169,36 @@ def test_what_a_chat_client_would_wait_for_in_vain_is_refused(client, field, sta
     assert response.status_code == status, response.text
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+def test_a_long_conversation_goes_on(client):
+    turns = [{"role": role, "content": "x" * 20} for _ in range(300) for role in ("user", "assistant")]
+    turns[-1]["content"] = "x" * 200_000
+    shown = {"role": "user", "content": [{"type": "text", "text": "Look."}, PICTURE]}
+    asked = {"role": "user", "content": QUESTION}
+    response = post(client, "/v1/chat/completions", {"model": "ORM", "messages": [*turns, shown, asked]})
+    assert response.status_code == 200, response.text
+    assert response.json()["context_engine"]["question"] == QUESTION
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("path", "chat", "words"),
+    [
+        ("/v1/chat/completions", {"content": [{"type": "text", "text": QUESTION}, PICTURE]}, "image_url"),
+        ("/v1/chat/completions", {"content": "long " * 2001}, "10000 characters"),
+        ("/v1/chat/completions", {"content": QUESTION, "model": "gpt"}, "GET /v1/models"),
+        ("/v1/responses", {"content": QUESTION}, "POST /v1/chat/completions"),
+    ],
+)
+def test_a_chat_client_learns_what_this_service_takes(client, path, chat, words):
+    model, content = chat.get("model", "ORM"), chat["content"]
+    response = post(client, path, {"model": model, "messages": [{"role": "user", "content": content}]})
+    assert response.status_code in (404, 422)
+    assert words in response.json()["error"]["message"], response.text
+
+
 @pytest.mark.wording
 def test_its_message_says_what_to_send_and_names_no_field_that_it_lacks(client):
     message = post(client, "/v1/chat/completions", {"model": "ORM", "messages": []}).json()["error"]["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.apps.server.limits import RateLimits, SharedRates
+from context_engine.apps.server.limits import Allowance, RateLimits, RateSettings, SharedRates
 from context_engine.core.models import Settings
 
 
@@ -80,3 +80,16 @@ def test_processes_that_share_a_count_take_from_one_bucket() -> None:
     assert [(each.granted, each.remaining) for each in taken if each] == [(True, 2), (True, 1), (True, 0), (False, 0)]
     assert one.least(settings) == other.least(settings) == 0
     assert one.take("a", Settings(server_rate_per_minute=0)) is None
+
+
+def test_without_the_process_that_counts_requests_are_answered() -> None:
+    class Gone(RateLimits):
+        def take(self, principal: str, settings: RateSettings) -> Allowance | None:
+            raise ConnectionRefusedError
+
+        def least(self, settings: RateSettings) -> int | None:
+            raise EOFError
+
+    rates, settings = SharedRates(Gone(Clock())), Settings(server_rate_per_minute=30)
+    assert rates.take("a", settings) is None
+    assert rates.least(settings) is None

@@ -1,11 +1,13 @@
 """The decision table, written out, and the status table beside it."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from context_engine.core.engine.assemble import MissingEvidence, decide, missing_evidence, overall_status
-from context_engine.core.models import Decision, SourceStatus, Status
+from context_engine.core.models import Decision, Notice, NoticeCode, SourceAnswer, SourceQuery, SourceStatus, Status
+from context_engine.testing import ScriptedSource
 
 # required missing · a source failed · candidates were weighed · the best was in scope · something is returned
 TABLE = """
@@ -55,7 +57,7 @@ def test_the_table_holds_every_combination_once():
 def test_decision_table(required_missing, failed, weighed, in_scope, returned, expected):
     for found, chunks in product([1, 40] if weighed else [0], [1, 8] if returned else [0]):
         decision = decide(
-            required_missing=required_missing, in_scope=in_scope, returned=chunks, any_failed=failed, tested=found
+            required_missing=required_missing, in_scope=in_scope, returned=chunks, any_lacking=failed, tested=found
         )
         assert decision is expected
 
@@ -63,7 +65,7 @@ def test_decision_table(required_missing, failed, weighed, in_scope, returned, e
 def test_where_keywords_alone_were_compared_nothing_is_out_of_scope():
     for required, failed, weighed, in_scope, returned, expected in ROWS:
         decision = decide(
-            required_missing=required, in_scope=in_scope, returned=returned, any_failed=failed, tested=weighed,
+            required_missing=required, in_scope=in_scope, returned=returned, any_lacking=failed, tested=weighed,
             by_keywords=True,
         )  # fmt: skip
         assert decision is (Decision.NO_MATCH if expected is Decision.OUT_OF_SCOPE else expected)
@@ -106,3 +108,18 @@ def test_evidence_counts_where_it_was_merged_into_a_returned_chunk(ask, chunk_of
     assert missing_evidence(result.chunks, (1, 2), ("t1", "t2")) == MissingEvidence((), ())
     assert missing_evidence(result.chunks, (2, 5, 3), ("t9", "t2")) == MissingEvidence((3, 5), ("t9",))
     assert missing_evidence((), (2, 2), ("x",)) == MissingEvidence((2,), ("x",))
+
+
+class Behind(ScriptedSource):
+    """A source whose index is behind."""
+
+    def search(self, query: SourceQuery) -> SourceAnswer:
+        behind = Notice(NoticeCode.INDEX_LAG, "", NoticeCode.INDEX_LAG.sentence)
+        return replace(super().search(query), notes=(behind,))
+
+
+def test_an_index_that_is_behind_concludes_nothing_where_nothing_relevant_was_found(ask, chunk_of):
+    result = ask([(2, Behind("t2"))])
+    assert (result.status, result.decision) == (Status.COMPLETE, Decision.INCOMPLETE)
+    assert any("kb rebuild" in sentence for sentence in result.beside_the_answer)
+    assert ask([(2, Behind("t2", [chunk_of("a", 0.9)]))]).decision is Decision.ANSWERED

@@ -115,6 +115,18 @@ def test_a_lock_that_cannot_be_made_says_how_to_mend_it(
         base.writer()
 
 
+@pytest.mark.wording
+def test_an_index_without_room_says_how_to_mend_it(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index gives its errors as text."""
+
+    def refused(*_args: Any) -> None:
+        raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
+
+    monkeypatch.setattr("context_engine.adapters.sources.local.index_sync.PartitionIndex.stage", refused)
+    with pytest.raises(StoreError, match=r"os error 28\)': make room on the disk$"), base.writer() as writer:
+        writer.put("sop", "a", "", "h", [chunk("a")])
+
+
 def test_a_base_killed_in_its_first_step_is_no_base_yet(tmp_path: Path) -> None:
     """Its file and the journal that undoes it, copied from the middle of a transaction."""
     begun = tmp_path / "begun"
