@@ -27,6 +27,7 @@ MOST_BYTES: Final = 10 * 1024 * 1024
 
 _TIMEOUT_S: Final = 10.0
 _MOST_NAME: Final = 150
+_READ_AT_ONCE: Final = 100  # documents
 _OF_A_CHUNK: Final = BOOKKEEPING_KEYS | frozenset(
     ("section_title", "section_number", "section", "heading", "heading_only", "defines", "reference", "source_file")
 )
@@ -95,7 +96,8 @@ def list_documents(
         known = nearest(source_id, [candidate.id for candidate in spec.sources])
         raise InvalidRequest(f"domain {spec.domain} has no source {source_id[:100]!r} that you may search.{known}")
     try:
-        with closing(_files(deployment, principal, spec, source, after, most + 1)) as readable:
+        width = min(most + 1, _READ_AT_ONCE)
+        with closing(_files(deployment, principal, spec, source, after, width)) as readable:
             files = tuple(islice(readable, most + 1))
     except (SourceError, StoreError) as error:
         raise as_source_error(error, source.id) from error

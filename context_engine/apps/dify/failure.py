@@ -13,11 +13,14 @@ from context_engine.apps.dify.credentials import Credentials, Redactor
 from context_engine.apps.dify.dify_json import plain_text
 from context_engine.core.models import SearchResult, SourceStatus, Status
 from context_engine.errors import (
+    AllSourcesFailed,
     AuditUnavailable,
     ContextEngineError,
     EvidenceIncomplete,
     NotAuthenticated,
+    SourceBusy,
     SourceError,
+    SourceTimeout,
 )
 
 logger = logging.getLogger(__name__)
@@ -26,6 +29,10 @@ T = TypeVar("T")
 _NOT_RECORDED: Final = (
     "the answer could not be recorded, and audit_mode is 'required': unrecorded answers are withheld. The log of the "
     "plugin or the server says why; 'context-engine doctor' tries the ledger"
+)
+_STARVED: Final = (
+    ". If the sources are knowledge bases of the Dify that runs this workflow, raise SERVER_WORKER_CONNECTIONS in its "
+    ".env: it has ten connections as delivered, and each workflow that waits keeps one from the search"
 )
 
 
@@ -48,11 +55,18 @@ def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
         logger.error("an answer could not be recorded: %s", redactor.hide(str(error)))
         return _named(type(error).__name__, _NOT_RECORDED)
     if isinstance(error, ContextEngineError):
-        return _named(type(error).__name__, redactor.hide(str(error)))
+        return _named(type(error).__name__, redactor.hide(str(error)) + _advice(error))
     logger.error("a call failed with %s", type(error).__name__)
     logger.debug("the failure", exc_info=error)
     name = type(error).__name__
     return _named("InternalError", f"internal error {name}: report it with the version and the log")
+
+
+def _advice(error: ContextEngineError) -> str:
+    """Return what to do if no source answered because some were too busy or too slow; else nothing."""
+    statuses = error.statuses if isinstance(error, AllSourcesFailed) else ()
+    codes = {status.error["code"] for status in statuses if status.error}
+    return _STARVED if codes & {SourceBusy.code, SourceTimeout.code} else ""
 
 
 def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:

@@ -16,7 +16,7 @@ from context_engine.apps.dify.catalogue import catalogue, refuse_unhealthy
 from context_engine.apps.dify.chat_model import AskChat, DifyChat, read_chat_model
 from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.dify.failure import refuse_incomplete
-from context_engine.apps.dify.form import flag_field, read_search_form, text_field, whole_field
+from context_engine.apps.dify.form import flag_field, read_search_form, text_field
 from context_engine.apps.dify.plugin_settings import PluginAudit, PluginSetup, plugin_audit, plugin_recorder
 from context_engine.apps.dify.reranking import Ask, rerank_passages
 from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE, Retrieval, search_records
@@ -31,8 +31,9 @@ from context_engine.wiring.build import build_engine
 
 ToolName = Literal["search", "rerank", "domains", "browse", "download"]
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)
-_USUAL: Final = 20
-_MOST: Final = 100
+_MOST_FILES: Final = 500
+"""Most documents in a folder; the others are in a folder at its end. A list with several parts would lose them: Dify's
+main branch of August 2026 reads only the first part when a pipeline takes a whole folder."""
 _NOTHING: Final = (
     "no domain may be searched with these credentials: have the operator give the token's principal a role in "
     "access.yaml, or configure a domain"
@@ -156,11 +157,10 @@ def open_engine(plugin: PluginSetup) -> OpenEngine:
 
 
 def browse(deployment: Deployment, principal: Principal, fields: Mapping[str, Any]) -> ToolOutput:
-    """Return the domains, the sources of a domain, or a part of the documents of a source, in Dify's form of a drive.
+    """Return the domains, the sources of a domain, or documents of a source, in Dify's form of a drive.
 
     Args:
-        fields: `bucket`, a domain; `prefix`, the id of a source; `max_keys`, most documents; `next_page_parameters`,
-            those of the part before.
+        fields: `bucket`, a domain; `prefix`, the id of a folder. A folder comes whole, whatever `max_keys` says.
 
     Raises:
         ConfigError: no domain is configured for this principal.
@@ -176,16 +176,12 @@ def browse(deployment: Deployment, principal: Principal, fields: Mapping[str, An
         sources = registry.domain(bucket).sources
         folders = [_entry(source.id, source.title or source.id, 0, "folder") for source in sources]
         return _output([_listed(bucket, folders)], counted(len(folders), "source"))
-    page = list_documents(
-        deployment,
-        principal,
-        bucket,
-        prefix,
-        after=_after(fields.get("next_page_parameters")),
-        most=whole_field(fields, "max_keys", 1, _MOST) or _USUAL,
-    )
+    source_id, after = _place(prefix)
+    page = list_documents(deployment, principal, bucket, source_id, after=after, most=_MOST_FILES)
     files = [_entry(str(file.key), file.name, len(file.content), "file") for file in page.files]
-    return _output([_listed(bucket, files, page.after)], counted(len(files), "document"))
+    if page.after is not None:
+        files.append(_entry(f"{page.after}/", f"after {page.files[-1].name}", 0, "folder"))
+    return _output([_listed(bucket, files)], counted(len(page.files), "document"))
 
 
 def download(deployment: Deployment, principal: Principal, fields: Mapping[str, Any]) -> ToolOutput:
@@ -205,23 +201,20 @@ def download(deployment: Deployment, principal: Principal, fields: Mapping[str, 
     return ToolOutput(text=file.content.decode("utf-8"), json=named, variables={})
 
 
-def _after(parameters: Any) -> DocumentKey | None:
-    after = text_field(parameters, "after") if isinstance(parameters, Mapping) else None
-    return None if after is None else DocumentKey.read(after)
+def _place(folder: str) -> tuple[str, DocumentKey | None]:
+    """Return the source of a folder, and the document after which the folder begins; None: at the first."""
+    if "/" not in folder:
+        return folder, None
+    after = DocumentKey.read(folder.removesuffix("/"))
+    return after.source_id, after
 
 
 def _output(listed: Sequence[Mapping[str, Any]], text: str) -> ToolOutput:
     return ToolOutput(text=text, json={"result": list(listed)}, variables={})
 
 
-def _listed(bucket: str, files: Sequence[Mapping[str, Any]], after: DocumentKey | None = None) -> dict[str, Any]:
-    parameters = {} if after is None else {"after": str(after)}
-    return {
-        "bucket": bucket,
-        "files": list(files),
-        "is_truncated": after is not None,
-        "next_page_parameters": parameters,
-    }
+def _listed(bucket: str, files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"bucket": bucket, "files": list(files), "is_truncated": False, "next_page_parameters": {}}
 
 
 def _entry(key: str, name: str, size: int, kind: str) -> dict[str, Any]:

@@ -53,14 +53,17 @@ def test_the_folders_are_the_sources_that_the_caller_may_search(bank: Deployment
     assert browsed(bank, CHAIR, bucket="ORM") == [{"bucket": "ORM", "files": list(folders.values()), **END}]
 
 
-def test_documents_come_part_by_part(bank: Deployment) -> None:
-    asked = {"bucket": "ORM", "prefix": "sops"}
-    after = {"after": "sops/a/"}
-    assert browsed(bank, **asked) == [{"bucket": "ORM", "files": [A, B], **END}]
-    assert browsed(bank, **asked, max_keys=1, next_page_parameters={}) == [
-        {"bucket": "ORM", "files": [A], "is_truncated": True, "next_page_parameters": after}
+def test_a_folder_comes_whole_whatever_dify_asks_for(bank: Deployment) -> None:
+    assert browsed(bank, bucket="ORM", prefix="sops", max_keys=1, next_page_parameters=None) == [
+        {"bucket": "ORM", "files": [A, B], **END}
     ]
-    assert browsed(bank, **asked, max_keys=1, next_page_parameters=after) == [{"bucket": "ORM", "files": [B], **END}]
+
+
+def test_the_documents_beyond_the_limit_are_in_a_folder(bank: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.apps.dify.tools._MOST_FILES", 1)
+    rest = {"id": "sops/a//", "name": "after a.md", "type": "folder"}
+    assert browsed(bank, bucket="ORM", prefix="sops") == [{"bucket": "ORM", "files": [A, rest], **END}]
+    assert browsed(bank, bucket="ORM", prefix=rest["id"]) == [{"bucket": "ORM", "files": [B], **END}]
 
 
 def test_a_document_is_a_markdown_file(bank: Deployment) -> None:
@@ -74,8 +77,8 @@ def test_a_document_is_a_markdown_file(bank: Deployment) -> None:
     ("fields", "named"),
     [
         ({"bucket": "ORM", "prefix": "sop"}, r"no source 'sop' that you may search. Did you mean 'sops'\?"),
-        ({"bucket": "ORM", "prefix": "sops", "max_keys": 0}, "max_keys must be a whole number from 1 to 100"),
-        ({"bucket": "ORM", "prefix": "sops", "next_page_parameters": {"after": "x"}}, "list the documents again"),
+        ({"bucket": "ORM", "prefix": "sops/"}, "list the documents again"),
+        ({"bucket": "ORM", "prefix": "board/a//"}, "no source 'board' that you may search"),
         ({"bucket": 7.5, "prefix": ["sops"]}, "prefix must be a text"),
     ],
 )

@@ -19,7 +19,7 @@ from context_engine.apps.dify.failure import (
     refuse_incomplete,
 )
 from context_engine.core.models import SearchResult
-from context_engine.errors import SourceAuthError, SourceTimeout, UnknownDomain
+from context_engine.errors import AllSourcesFailed, SourceAuthError, SourceBusy, SourceTimeout, UnknownDomain
 
 SECRET = "dataset-secret-42"
 
@@ -92,6 +92,21 @@ def test_a_missing_source_is_named_with_what_to_do(
     found = ask([(1, [chunk_of("a", 0.9)]), (spec_of(2, title="Procedures"), down)])
     with pytest.raises(SourceMissing, match=r"Procedures: source 't2': no answer within 4 s\. Fix it, or set"):
         refuse_incomplete(found)
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_advised"),
+    [(SourceTimeout("slow"), True), (SourceBusy("2 calls are under way"), True), (SourceAuthError("refused"), False)],
+)
+def test_a_starved_dify_is_named_if_no_source_answered_in_time(
+    ask: Callable[..., SearchResult], problem: Exception, is_advised: bool
+) -> None:
+    def fail(_query: str, _domain: str, _top_k: int) -> Any:
+        raise problem
+
+    with pytest.raises(AllSourcesFailed) as raised:
+        ask([(1, fail), (2, fail)])
+    assert ("SERVER_WORKER_CONNECTIONS" in str(failure(raised.value, Redactor()))) is is_advised
 
 
 class TestAStream:
