@@ -200,7 +200,10 @@ _KINDS: Final = (
         r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
-        rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
+        rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
+        _E.DURATION),
+    _want("duration", "a duration",
+        r"\b(?:what|which)(?:'s| is| are) the (?:longest|shortest)\b", _E.DURATION, _E.LENGTH),
     _want("duration", "a duration",
         rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
     _want("number", "a number", r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
@@ -224,12 +227,15 @@ _KINDS: Final = (
     _want("reason", "a reason",
         r"\bwhy\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
         _E.REASON, strict=False),
-    _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
+    _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b"
+        r"|\bwhat (?:(?:may|might|can|could|will|would) )?happens?\b"
         rf"|\bwhat (?:should|must|do|does|shall|can) (?=.{{1,40}}? do\b)"
         r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?", _E.STEP, strict=False),
     _want("rule", "a rule", _YES_OR_NO, _E.RULE, strict=False),
-    _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
-    _want("list", "a list", r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise)\b)", strict=False),
+    _want("place", "a place", rf"\bwhere\b(?: (?:can|may|do|could|should) {_ANYONE} find\b)?"
+        rf"|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
+    _want("list", "a list",
+        r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise|show|cover|reflect)\b)", strict=False),
     _want("definition", "a definition",
         r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
         r"|\bwhat does\b(?=.{1,80}\b(?:mean|stand for)\b)|\b(?:define|definition of|meaning of)\b"
@@ -279,7 +285,7 @@ _GENERAL: Final = """
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
     know long set act stay valid prepared due count counts do done doing perform performed last lasts include
-    contain consist comprise
+    contain consist comprise show along afterwards again already content contents
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35
