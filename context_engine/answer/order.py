@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, dropwhile, pairwise, takewhile
 from typing import Final
 
-from context_engine.answer.clauses import Clause
+from context_engine.answer.clauses import Clause, pair_link
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
@@ -55,6 +55,7 @@ def roles(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
     yield from _other_act(claim, clause.tokens)
+    yield from _crossed(claim, clause.own)
 
 
 def _governed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
@@ -271,6 +272,23 @@ def _other_act(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
         is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
         if is_other and (is_turned or _is_noun(key, own) or (not stated and _is_of_other_words(key, claim, own))):
             yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
+
+
+def _crossed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence ends a first pair as a second one that shares its verb: "keys are kept by the
+    Board", of "keys are kept by the desk and seals by the Board".
+    """
+    claimed, parts = content_keys(claim), segments(own)
+    for place, part in enumerate(parts):
+        if (link := pair_link(part)) is None or all(
+            part[link].key != token.key for each in parts[:place] for token in each
+        ):
+            continue
+        first, second = content_keys(part[:link]), content_keys(part[link:])
+        others = content_keys([token for each in (*parts[:place], *parts[place + 1 :]) for token in each])
+        if (second - others) & claimed and not first & claimed:
+            told = " ".join(token.written for token in part[:link] if token.kind in CONTENT)
+            yield SentenceFinding("roles", f'the passage says it of "{told}"')
 
 
 def _acts(tokens: Tokens) -> dict[str, str]:
