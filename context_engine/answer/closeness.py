@@ -69,7 +69,8 @@ _GROUPS: Final = """
     drawn draw | made make | done do | lent lend | spent spend | sought seek | brought bring | caught catch |
     taught teach | shown show | known know | seen see saw | gone go went | driven drive drove | hidden hide |
     forgotten forget | withdrawn withdraw withdrew | laid lay | bound bind | frozen freeze | said say | stood stand |
-    sell market distribute | pen pentest penetration | won win | fallen fall | begun begin began | dealt deal
+    sell market distribute | pen pentest penetration | apply applicable relevant |
+    mandatory compulsory obligatory | won win | fallen fall | begun begin began | dealt deal
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85

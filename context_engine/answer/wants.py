@@ -250,8 +250,9 @@ _KINDS: Final = (
 _FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)
 _ASKS: Final = re.compile(
     r"\b(?:allowed|permitted|permissible|ok|okay|have to|has to|had to|ever|there|mean|stands? for|as a minimum"
-    r"|at least|at most|whether|neither|nor|either|must|may|needs?|no|not|unless|except|if|one|away|sure|really|still"
-    r"|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
+    r"|at least|at most|whether|neither|nor|either|must|may|needs?|needed|no|not|unless|except|if|one|away|sure|really"
+    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b"
+    r"|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
 _AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"

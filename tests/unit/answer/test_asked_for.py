@@ -152,10 +152,13 @@ def test_a_title_in_the_line_of_a_rule_says_what_the_rule_is_about(passage):
         ("Which licence do couriers need?", "Couriers need a van license."),
         ("Where can staff find the van plan?", "The van plan hangs in the key room."),
         ("Must seals be locked up again afterwards?", "Seals must be locked up."),
+        ("Whose approval is needed to open vans?", "Vans are opened with the approval of the guard."),
+        ("Is the red seal compulsory?", "A red seal is mandatory."),
     ],
 )
 def test_spelling_and_words_about_asking_are_not_looked_for(passage, question, answer):
     text = "Couriers need a van license. The van plan hangs in the key room. Seals must be locked up."
+    text += " Vans are opened with the approval of the guard. A red seal is mandatory."
     assert first(passage, question, text) == answer
 
 
