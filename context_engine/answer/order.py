@@ -29,7 +29,6 @@ _GOVERNING: Final = {
 """How many words after it a token governs, for this comparison."""
 _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
 _DENIED_SUBJECT: Final = 8
-_LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _STAND_ALONE: Final = frozenset(["it", "one", *PERSONS])
 _VERBS: Final = (MeaningKind.WORD, MeaningKind.SIDE)
 _NOUN: Final = re.compile(r"(?:[ts]ion|ment|[ae]nce|ness|ity|[ov]al)s?$")
@@ -128,17 +127,14 @@ def _repeated(claim: Tokens, own: Tokens, kept: frozenset[int]) -> frozenset[str
 
 
 def _is_ordered(claim: Tokens, own: Tokens) -> bool:
-    """Return whether the common words of each part of the sentence stand in one order in a part of the clause that has
-    its bounds and negations too.
-    """
+    """Return whether the common words of each part of the sentence stand in one order in a part of the clause."""
     parts, known = segments(own), content_keys(own)
     return all(any(_stands_in(segment, part, known) for part in parts) for segment in segments(claim))
 
 
 def _stands_in(segment: Tokens, part: Tokens, known: frozenset[str]) -> bool:
     common = sum(token.kind in CONTENT and token.key in known for token in segment)
-    limits = {token.key for token in segment if token.kind in _LIMITS}
-    return len(_common_order(segment, part)) == common and limits <= {token.key for token in part}
+    return len(_common_order(segment, part)) == common
 
 
 def _same_place(claim: Tokens, place: int, own: Tokens, other: int, kept: frozenset[int]) -> bool:
