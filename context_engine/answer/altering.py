@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import combinations, pairwise, takewhile
 from typing import Final, NamedTuple
 
-from context_engine.answer.reading import CONTENT, MeaningKind, MeaningToken, Tokens, content_keys
+from context_engine.answer.reading import MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.subjects import is_passive
 from context_engine.answer.values import SentenceFinding
 from context_engine.core.text import stems
@@ -16,7 +16,6 @@ from context_engine.core.text import stems
 LEAST_REPEATED: Final = 0.8
 """Least share of a sentence's tokens that stand in the statement in one order."""
 _LEAST_TOKENS: Final = 6
-_MOST_MODIFIERS: Final = 2
 _ARTICLES: Final = frozenset(["a", "an", "the", "any", "its", "their", "this", "that", "each", "all"])
 _PREPOSITIONS: Final = frozenset(["in", "on", "at", "of", "for", "with", "from", "by", "under", "within"])
 _MODALS: Final = frozenset(["must", "shall", "should", "may", "can", "will"])
@@ -75,7 +74,7 @@ def altered(
             yield from _findings(change, put_in - left_out, left_out - put_in)
     if _exchanges_modals(sentence, statement):
         yield SentenceFinding("modal", "two modals stand in each other's place")
-    if _is_swap(changes) and not is_passive(claim, own) and not is_passive(own, claim):
+    if _is_swap(changes) and not is_passive(claim, own):
         yield SentenceFinding("roles", "two names stand in each other's place")
 
 
@@ -124,10 +123,7 @@ def _restricts(tokens: Tokens, following: MeaningToken, words: Sequence[str], *,
     if not all(plain) or following.value or any(token.written.endswith("ly") for token in tokens):
         return False
     pairs = {(token.written, after.written) for token, after in pairwise((*tokens, following))}
-    are_modifiers = len(tokens) <= _MOST_MODIFIERS and pairs <= {*pairwise(words)} and following.kind in CONTENT
-    if begins:  # "For example, desks" and "Note that desks" begin with no words about desks
-        return are_modifiers and tokens[0].written in [word for word in words if word not in _ARTICLES][:1]
-    return are_modifiers or (len(tokens) <= _MOST_LEFT_OUT and _is_phrase(tokens, words))
+    return pairs <= {*pairwise(words)} or (not begins and _is_phrase(tokens, words))
 
 
 def _is_phrase(tokens: Tokens, words: Sequence[str]) -> bool:

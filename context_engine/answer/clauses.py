@@ -93,11 +93,14 @@ class Clause(NamedTuple):
             return
         acts = [place for place in plain if _acts(part[place])]
         for first, start in enumerate(plain):
+            acting = next((part[place] for place in reversed(acts) if place < start), None)
             for end in plain[first : first + _MOST_SEGMENTS]:
                 if acts and end < acts[0]:
                     continue
                 chosen = [segment for place, segment in enumerate(part) if _belongs(part, place, start, end)]
-                if start > plain[0] and (subject := _shared_subject(part[plain[0] : start], part[start])):
+                if start == end and (whole := _filled(acting, part[start])):
+                    chosen = [_Segment(whole, False) if segment is part[start] else segment for segment in chosen]
+                elif start > plain[0] and (subject := _shared_subject(part[plain[0] : start], part[start])):
                     chosen = [_Segment(subject, False), *_behind(part[plain[0] : start]), *_joined(subject, chosen)]
                 yield self._clause(chosen)
 
@@ -256,6 +259,30 @@ def _joined(subject: Tokens, chosen: Sequence[_Segment]) -> Iterator[_Segment]:
 def _acts(segment: _Segment) -> bool:
     """Return whether a segment has a modal or a form of "be"."""
     return any(token.kind is MeaningKind.MODAL or token.key == "be" for token in segment.tokens)
+
+
+def pair_link(tokens: Tokens) -> int | None:
+    """Return the place of the preposition in "and seals by the Board", which has no verb; None in other parts."""
+    if tokens[0].key not in (",", "and", "or") or any(t.kind is MeaningKind.MODAL or t.key == "be" for t in tokens):
+        return None
+    links = (place for place, token in enumerate(tokens) if token.kind is MeaningKind.LINK and token.key != "it")
+    place = next(links, 0)
+    return place if content_keys(tokens[:place]) and content_keys(tokens[place:]) else None
+
+
+def _filled(earlier: _Segment | None, later: _Segment) -> tuple[MeaningToken, ...]:
+    """Return a part that leaves out the verb of an earlier one, with that verb: "seals must be kept by the Board".
+
+    Empty if the verb has an object, because the part may begin with another one: "send keys to Rome and seals to Oslo".
+    """
+    link = pair_link(later.tokens)
+    tokens = () if earlier is None or link is None else earlier.tokens
+    modal = next((place for place, token in enumerate(tokens) if token.kind is MeaningKind.MODAL), 0)
+    if link is None or not content_keys(tokens[:modal]):
+        return ()
+    verb = [*takewhile(lambda token: token.key != later.tokens[link].key, tokens[modal:])]
+    is_cut = len(verb) < len(tokens[modal:]) and len(content_keys(verb)) == 1
+    return (*later.tokens[1:link], *verb, *later.tokens[link:]) if is_cut else ()
 
 
 def _behind(earlier: Sequence[_Segment]) -> Iterator[_Segment]:

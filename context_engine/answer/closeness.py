@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
@@ -68,7 +69,8 @@ _GROUPS: Final = """
     drawn draw | made make | done do | lent lend | spent spend | sought seek | brought bring | caught catch |
     taught teach | shown show | known know | seen see saw | gone go went | driven drive drove | hidden hide |
     forgotten forget | withdrawn withdraw withdrew | laid lay | bound bind | frozen freeze | said say | stood stand |
-    sell market distribute | won win | fallen fall | begun begin began | dealt deal
+    sell market distribute | pen pentest penetration | apply applicable relevant |
+    mandatory compulsory obligatory | won win | fallen fall | begun begin began | dealt deal
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85
@@ -77,6 +79,8 @@ CLOSE: Final = 0.85
 DERIVED: Final = 0.9
 """Strength of a longer or shorter form of the word, such as "administrator" for "administer"."""
 
+_AMERICAN: Final = {"enc": "ens", "our": "or", "is": "iz", "ys": "yz"}
+_BRITISH: Final = re.compile(r"(?<=\w{3})(?:enc|our|is|ys)$")
 _LEAST_PREFIX: Final = 5
 _MOST_ENDING: Final = 4
 
@@ -89,6 +93,11 @@ def _by_stem() -> Mapping[str, frozenset[str]]:
     return {stem: frozenset(chain.from_iterable(group for group in groups if stem in group)) for stem in members}
 
 
+def _one_spelling(stem: str) -> str:
+    """Return a stem as Americans spell it: "licens" for "licenc", "honor" for "honour"."""
+    return _BRITISH.sub(lambda end: _AMERICAN[end[0]], stem)
+
+
 @lru_cache(maxsize=65_536)
 def closeness(asked: str, written: str) -> float:
     """Return how far a word of a text says what a word of a question says, [0, 1].
@@ -99,7 +108,7 @@ def closeness(asked: str, written: str) -> float:
     >>> closeness("retain", "retain"), closeness("keep", "retain"), closeness("keep", "limit")
     (1.0, 0.85, 0.0)
     """
-    if asked == written:
+    if asked == written or _one_spelling(asked) == _one_spelling(written):
         return 1.0
     if written in _by_stem().get(asked, ()):
         return CLOSE

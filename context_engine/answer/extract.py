@@ -84,6 +84,11 @@ LEAST_COVERAGE: Final = 0.6
 """Least share of a question's information that an answer holds, with its lead-in and headings. Chosen on questions
 about policies: it refuses 37 of 40 that the texts do not answer, and 6 of 100 that they do."""
 
+LEAST_COVERAGE_ALONE: Final = 0.5
+"""The same where the best statement stands out: its form is right, and no other passage comes near."""
+_CLEAR_FORM: Final = 0.9
+_CLEAR_LEAD: Final = 0.15
+
 LEAST_SUBJECT: Final = 0.75
 """Least share of the words that name the subject of a question, if its answer must have a certain form: any sentence
 with a duration is no answer to "how long is the notice period?". Any other answer has more than `LEAST_NAMED`."""
@@ -127,11 +132,23 @@ def extract(question: str, evidence: Sequence[Evidence], *, language: str = "en"
         raise InvalidRequest(f"most must be a whole number, 1 or more, got {most!r}")
     asked = read_question(question, language)
     ranked = candidates(asked, evidence)
-    able = [each for each in ranked if each.match.coverage >= LEAST_COVERAGE and _is_about(asked, each)]
+    least = [LEAST_COVERAGE] * len(ranked)
+    if ranked and _stands_out(asked, ranked):
+        least[0] = LEAST_COVERAGE_ALONE
+    able = [each for each, share in zip(ranked, least) if each.match.coverage >= share and _is_about(asked, each)]
     if not able:
         return Extraction(asked.want.name, (), _refusal(asked, evidence, ranked))
     shown = list(_distinct(able))[:most]
     return Extraction(asked.want.name, tuple(sentence_of(candidate.statement, asked) for candidate in shown), None)
+
+
+def _stands_out(asked: AskedQuestion, ranked: Sequence[AnswerCandidate]) -> bool:
+    """Return whether the best statement has the right form and names the subject, and no other passage comes near."""
+    best, *others = ranked
+    elsewhere = (each.score for each in others if each.statement.evidence.label != best.statement.evidence.label)
+    named = {term for term, weight in asked.weights.items() if weight == 1.0}
+    holds = len(named - best.match.missing - best.match.aside) > LEAST_NAMED * len(named)
+    return holds and best.fit >= _CLEAR_FORM and best.score - next(elsewhere, 0.0) >= _CLEAR_LEAD
 
 
 def _is_about(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:

@@ -279,11 +279,13 @@ class QuestionMatch(NamedTuple):
         coverage: [0, 1], the share of the question's information in the statement and what it stands below.
         literal: [0, 1], the share of the question's tokens that it holds as written, function words included.
         missing: terms of the question that stand nowhere there.
+        aside: those that only the sentences around it hold.
     """
 
     coverage: float
     literal: float
     missing: frozenset[str]
+    aside: frozenset[str]
 
 
 def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[QuestionMatch]:
@@ -304,6 +306,7 @@ def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[Qu
             coverage=sum(weights[term] * around[term] for term in asked) / whole,
             literal=len(words.intersection(tokens(statement.text()))) / (len(words) or 1),
             missing=frozenset(term for term in asked if around[term] == 0.0),
+            aside=frozenset(term for term in asked if 0.0 < around[term] <= AROUND),
         )
         for statement, around in zip(statements, everywhere)
     ]
@@ -336,10 +339,16 @@ def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
         (ITEMS if statement.kind is StatementKind.LIST else 1.0, own | sizes),
         (ABOVE, _terms(statement, (*statement.above, *columns))),
         (SECTION, frozenset().union(*map(_terms_of, headings[1:]), _terms(statement, titles))),
-        (TITLE, frozenset().union(*map(_terms_of, headings[:1]))),
+        (TITLE, frozenset().union(_named_file(question, statement.evidence.file), *map(_terms_of, headings[:1]))),
         (AFTER, _terms(statement, statement.after)),
         (AROUND, _terms(statement, statement.around)),
     )
+
+
+def _named_file(question: AskedQuestion, name: str) -> frozenset[str]:
+    """Return the words of a file's name where a question says half of them: "courier-handbook" for couriers."""
+    words = _terms_of(name.replace("_", " "))
+    return words if 2 * len(words.intersection(question.weights)) >= len(words) else frozenset()
 
 
 def _is_run_in(statement: Statement, span: Span) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, dropwhile, pairwise, takewhile
 from typing import Final
 
-from context_engine.answer.clauses import Clause
+from context_engine.answer.clauses import Clause, pair_link
 from context_engine.answer.quantities import Value
 from context_engine.answer.reading import CONTENT, END, PERSONS, MeaningKind, MeaningToken, Tokens, content_keys
 from context_engine.answer.subjects import active, introduced, is_passive, segments
@@ -29,7 +29,6 @@ _GOVERNING: Final = {
 """How many words after it a token governs, for this comparison."""
 _FREE_BOUNDS: Final = frozenset(("at least", "at most", "more than", "less than", "within"))
 _DENIED_SUBJECT: Final = 8
-_LIMITS: Final = (MeaningKind.BOUND, MeaningKind.NEGATION, MeaningKind.EXCEPTION, MeaningKind.ONLY)
 _STAND_ALONE: Final = frozenset(["it", "one", *PERSONS])
 _VERBS: Final = (MeaningKind.WORD, MeaningKind.SIDE)
 _NOUN: Final = re.compile(r"(?:[ts]ion|ment|[ae]nce|ness|ity|[ov]al)s?$")
@@ -55,6 +54,7 @@ def roles(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     yield from _without_subject(claim, clause.own)
     yield from _left_alone(claim, clause.tokens)
     yield from _other_act(claim, clause.tokens)
+    yield from _crossed(claim, clause.own)
 
 
 def _governed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
@@ -127,17 +127,14 @@ def _repeated(claim: Tokens, own: Tokens, kept: frozenset[int]) -> frozenset[str
 
 
 def _is_ordered(claim: Tokens, own: Tokens) -> bool:
-    """Return whether the common words of each part of the sentence stand in one order in a part of the clause that has
-    its bounds and negations too.
-    """
+    """Return whether the common words of each part of the sentence stand in one order in a part of the clause."""
     parts, known = segments(own), content_keys(own)
     return all(any(_stands_in(segment, part, known) for part in parts) for segment in segments(claim))
 
 
 def _stands_in(segment: Tokens, part: Tokens, known: frozenset[str]) -> bool:
     common = sum(token.kind in CONTENT and token.key in known for token in segment)
-    limits = {token.key for token in segment if token.kind in _LIMITS}
-    return len(_common_order(segment, part)) == common and limits <= {token.key for token in part}
+    return len(_common_order(segment, part)) == common
 
 
 def _same_place(claim: Tokens, place: int, own: Tokens, other: int, kept: frozenset[int]) -> bool:
@@ -271,6 +268,23 @@ def _other_act(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
         is_other = not stated or (_NOUN.search(stated) and not written.startswith(stated))
         if is_other and (is_turned or _is_noun(key, own) or (not stated and _is_of_other_words(key, claim, own))):
             yield SentenceFinding("roles", f'"{written}" is not what the passage says of its subject')
+
+
+def _crossed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
+    """Yield a finding if the sentence ends a first pair as a second one that shares its verb: "keys are kept by the
+    Board", of "keys are kept by the desk and seals by the Board".
+    """
+    claimed, parts = content_keys(claim), segments(own)
+    for place, part in enumerate(parts):
+        if (link := pair_link(part)) is None or all(
+            part[link].key != token.key for each in parts[:place] for token in each
+        ):
+            continue
+        first, second = content_keys(part[:link]), content_keys(part[link:])
+        others = content_keys([token for each in (*parts[:place], *parts[place + 1 :]) for token in each])
+        if (second - others) & claimed and not first & claimed:
+            told = " ".join(token.written for token in part[:link] if token.kind in CONTENT)
+            yield SentenceFinding("roles", f'the passage says it of "{told}"')
 
 
 def _acts(tokens: Tokens) -> dict[str, str]:

@@ -41,7 +41,7 @@ def other_subject(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
     rules = _rules(clause.own, whole=bool(items)) if has_subject else alone
     nearest, also_done = max(rules, key=lambda rule: len(content_keys(rule[1]) & done), default=((), ()))
     done_there = content_keys([*dropwhile(lambda token: token.kind is not MeaningKind.MODAL, clause.own)])
-    if done_there and content_keys(predicate) and not content_keys(predicate) & done_there:
+    if done_there and not content_keys(predicate) & done_there:
         yield SentenceFinding("coverage", "the passage says of its subject none of this")
     acted_on = _other_party(also_done)
     is_turned = _is_passive(predicate) is not _is_passive(also_done)
@@ -132,7 +132,7 @@ def _is_part(subject: Tokens, wholes: Iterable[Tokens]) -> bool:
 
 def _earlier_items(before: Tokens) -> list[Tokens]:
     """Return the items of a list of subjects before its last one: "the clerk, the desk", of "and the Board must"."""
-    return [part for part in segments(before) if content_keys(part) and introduced(part, len(part)) in ("", "^")]
+    return [part for part in segments(before) if content_keys(part)]
 
 
 def _persons(subject: Tokens) -> frozenset[str]:
@@ -234,10 +234,7 @@ def active(claim: Tokens, own: Tokens) -> Tokens:
     modal = max((at for at in range(place) if claim[at].kind is MeaningKind.MODAL), default=place)
     commas = (at for at in range(modal) if claim[at].kind is MeaningKind.BREAK and claim[at].key not in ("and", "or"))
     start = max(commas, default=-1) + 1
-    subject = claim[start:modal]
-    if any(token.kind is MeaningKind.MODAL for token in subject):
-        return claim
-    return [*claim[:start], *claim[modal:place], claim[place + 1], *subject, *claim[place + 2 :]]
+    return [*claim[:start], *claim[modal:place], claim[place + 1], *claim[start:modal], *claim[place + 2 :]]
 
 
 def is_passive(tokens: Tokens, other: Tokens) -> bool:

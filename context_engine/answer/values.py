@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import PurePath
 from typing import NamedTuple
 
 from context_engine.core.models import Context, ContextBlock, Decision, RankedChunk, SearchResult
@@ -20,6 +21,7 @@ class Evidence(NamedTuple):
         absolute: [0, 1], the absolute signal of the search; None if unknown.
         tier: 1 (system of record) to 5 (web); None if unknown.
         effective_from: ISO date on which the passage came into force; None if unknown.
+        file: name of the document's file, without folders and suffixes; empty if it has none.
     """
 
     label: str
@@ -31,6 +33,7 @@ class Evidence(NamedTuple):
     absolute: float | None
     tier: int | None
     effective_from: str | None
+    file: str = ""
 
 
 class Quote(NamedTuple):
@@ -151,4 +154,5 @@ def _evidence(block: ContextBlock, chunk: RankedChunk) -> Evidence:
         absolute=chunk.absolute,
         tier=chunk.authority_tier,
         effective_from=None if known.effective_from is None else known.effective_from.isoformat(),
+        file=PurePath(known.path or "").name.partition(".")[0],
     )

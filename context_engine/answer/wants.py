@@ -202,7 +202,10 @@ _KINDS: Final = (
         r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
-        rf"|\b(?:within|after|for|in|before|over) (?:how (?:many|much)|what|which) {_TIME}\b", _E.DURATION),
+        rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
+        _E.DURATION),
+    _want("duration", "a duration",
+        r"\b(?:what|which)(?:'s| is| are) the (?:longest|shortest)\b", _E.DURATION, _E.LENGTH),
     _want("duration", "a duration",
         rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
     _want("number", "a number", r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
@@ -226,12 +229,15 @@ _KINDS: Final = (
     _want("reason", "a reason",
         r"\bwhy\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
         _E.REASON, strict=False),
-    _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b|\bwhat happens\b"
+    _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b"
+        r"|\bwhat (?:(?:may|might|can|could|will|would) )?happens?\b"
         rf"|\bwhat (?:should|must|do|does|shall|can) (?=.{{1,40}}? do\b)"
         r"|\bwhat (?:are the steps|is the (?:process|procedure))\b(?: for| to)?", _E.STEP, strict=False),
     _want("rule", "a rule", _YES_OR_NO, _E.RULE, strict=False),
-    _want("place", "a place", rf"\bwhere\b|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
-    _want("list", "a list", r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise)\b)", strict=False),
+    _want("place", "a place", rf"\bwhere\b(?: (?:can|may|do|could|should) {_ANYONE} find\b)?"
+        rf"|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
+    _want("list", "a list",
+        r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise|show|cover|reflect)\b)", strict=False),
     _want("definition", "a definition",
         r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
         r"|\b(?:define|definition of|meaning of)\b"
@@ -246,8 +252,9 @@ _KINDS: Final = (
 _FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)
 _ASKS: Final = re.compile(
     r"\b(?:allowed|permitted|permissible|ok|okay|have to|has to|had to|ever|there|mean|stands? for|as a minimum"
-    r"|at least|at most|whether|neither|nor|either|must|may|needs?|no|not|unless|except|if|one|away|sure|really|still"
-    r"|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
+    r"|at least|at most|whether|neither|nor|either|must|may|needs?|needed|no|not|unless|except|if|one|away|sure|really"
+    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b"
+    r"|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
 _AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
@@ -281,7 +288,7 @@ _GENERAL: Final = """
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
     know long set act stay valid prepared due count counts do done doing perform performed last lasts include
-    contain consist comprise
+    contain consist comprise show along afterwards again already content contents
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35

@@ -41,6 +41,11 @@ def test_the_bound_and_the_duty_that_are_asked_for(passage, question, answer):
         ("Under the rules for vaults, when are keys returned?", "date"),
         ("Under what conditions may a key be lent?", "condition"),
         ("What must a contract with a courier contain?", "list"),
+        ("What should the note of a courier show?", "list"),
+        ("What is the longest wait at the vault?", "duration"),
+        ("Over which period are keys counted?", "duration"),
+        ("What may happen if a seal breaks?", "steps"),
+        ("Where can couriers find the plan?", "place"),
     ],
 )
 def test_the_kind_of_a_question_behind_what_leads_into_it(question, wants):
@@ -139,3 +144,34 @@ def test_a_definition_begins_with_what_is_asked_about(passage):
 def test_a_title_in_the_line_of_a_rule_says_what_the_rule_is_about(passage):
     text = "(a) Return for Cause. The courier hands a key back within 3 days.\n\n(b) Loss. A key is replaced in 9 days."
     assert "3 days" in first(passage, "How soon is a key handed back in a return for cause?", text)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which licence do couriers need?", "Couriers need a van license."),
+        ("Where can staff find the van plan?", "The van plan hangs in the key room."),
+        ("Must seals be locked up again afterwards?", "Seals must be locked up."),
+        ("Whose approval is needed to open vans?", "Vans are opened with the approval of the guard."),
+        ("Is the red seal compulsory?", "A red seal is mandatory."),
+    ],
+)
+def test_spelling_and_words_about_asking_are_not_looked_for(passage, question, answer):
+    text = "Couriers need a van license. The van plan hangs in the key room. Seals must be locked up."
+    text += " Vans are opened with the approval of the guard. A red seal is mandatory."
+    assert first(passage, question, text) == answer
+
+
+def test_a_statement_that_stands_out_may_lack_more_words(passage):
+    asked = "Do the vans heed stop signals?"
+    heeds = passage("Vans must not answer stop signals.", rank=1)
+    assert extract(asked, [heeds, passage("Signals have 8 digits.", rank=2)]).sentences
+    assert not extract(asked, [heeds, passage("Vans must show stop signals.", rank=2)]).sentences
+
+
+def test_the_name_of_a_file_says_what_it_is_about(passage):
+    asked = "How long is a parcel of the courier kept?"
+    text = passage("A parcel is kept for 5 days.", headings=("Handbook",))
+    assert not extract(asked, [text]).sentences
+    assert extract(asked, [text._replace(file="courier-handbook")]).sentences
+    assert not extract(asked, [text._replace(file="list-of-fees-for-courier-vans")]).sentences

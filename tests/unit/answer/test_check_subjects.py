@@ -189,3 +189,34 @@ def test_a_subject_put_before_a_row_is_none_of_the_row():
     told = "A Severe event must be told to the Authority within 24 hours."
     assert checked(told, text).verdict is Verdict.SUPPORTED
     assert "subject" in codes(checked(f"The Authority, and a{told[1:]}", text))
+
+
+PAIRS = "Rate limits must be set by the treasurer, size limits by the Vault Board and seals by the guard."
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The treasurer must set rate limits.",
+        "The Vault Board must set size limits.",
+        "Seals must be set by the guard.",
+    ],
+)
+def test_a_part_that_leaves_out_its_verb_has_that_of_the_part_before(sentence: str) -> None:
+    assert checked(sentence, PAIRS).verdict is Verdict.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text"),
+    [
+        ("Rate limits must be set by the Vault Board.", PAIRS),
+        ("The guard must set size limits.", PAIRS),
+        ("Seals must be set by the treasurer.", PAIRS),
+        ("Desks must send keys to the guard.", "Desks must send keys to the vault and seals to the guard."),
+        ("Keys must be sent by desks.", "Desks must send notes to the vault and keys to the guard."),
+        ("Couriers must tell the name of the van.", "Couriers must tell the name of the guard and colour of the van."),
+        ("Keys may be lent for 5 days.", "Keys may be lent for 3 days and seals for 5 days."),
+    ],
+)
+def test_the_ends_of_pairs_are_not_exchanged(sentence: str, text: str) -> None:
+    assert checked(sentence, text).verdict is not Verdict.SUPPORTED
