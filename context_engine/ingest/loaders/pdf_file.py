@@ -138,7 +138,7 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
-    tables = [with_aligned_rows(lines) for lines in contents.pages]
+    tables = [with_aligned_rows(lines, page.rules) for lines, page in zip(contents.pages, pages)]
     lines = joined_tables(tables)
     text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
     if not text.strip():
