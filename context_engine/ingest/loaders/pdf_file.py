@@ -3,8 +3,8 @@
 Read: the text page by page, from the top in any order of drawing; lines joined to paragraphs by the space between them;
 words hyphenated at the end of a line, column or page put together; interwoven columns one after the other; turned pages
 and turned text; Hebrew and Arabic lines with their codes in reading order; raised and lowered digits as in 10⁶ and
-CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, or numbered and bold; each page's
-number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
+CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, numbered and bold, or numbered
+throughout the document; each page's number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
 continues over several pages has its head once, and one without a head is a row a line. The values of form fields
 ("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page, except those that the page prints
 in the same place. Fields: the document properties a person wrote, and the labels in page headers and footers

@@ -234,7 +234,7 @@ def _named(name: _Name, level: Sequence[_Name], columns: Columns) -> list[int]:
         covered = [number for number, column in enumerate(columns) if _is_covered(column, name.rule)]
         return covered or over
     shares = [[] if name.ruled else _share(other, level, columns) for other in level]
-    run = _run(part, over, shares[level.index(name)], columns)
+    run = _run(part, over, shares[level.index(name)], columns, alone=len(level) == 1)
     if run and _within(part, over, columns) and (len(level) == 1 or not all(len(share) > 1 for share in shares)):
         return []
     alone = len(level) == 1 and len(columns) > 2 and not _within(part, over, columns)
@@ -265,9 +265,17 @@ def _is_covered(column: tuple[float, float], rule: tuple[float, float]) -> bool:
     return min(column[1], rule[1]) - max(column[0], rule[0]) > _COVERED * (column[1] - column[0])
 
 
-def _run(part: LinePart, over: Sequence[int], share: Sequence[int], columns: Columns) -> list[int]:
-    """Return the longest run of neighbouring columns in whose middle a part is, or most of whose width it takes."""
-    runs = (share[at : at + length] for length in range(len(share), 1, -1) for at in range(len(share) - length + 1))
+def _run(part: LinePart, over: Sequence[int], share: Sequence[int], columns: Columns, *, alone: bool) -> list[int]:
+    """Return the longest run of neighbouring columns in whose middle a part is, or most of whose width it takes.
+
+    A part alone at its height may be in the middle of some of the columns by chance.
+    """
+    if len(share) < 2:
+        return []
+    least = len(share) if alone else 2
+    runs = (
+        share[at : at + length] for length in range(len(share), least - 1, -1) for at in range(len(share) - length + 1)
+    )
     for run in runs:
         left, right = columns[run[0]][0], columns[run[-1]][1]
         off = abs(_middle(part.left, part.right) - _middle(left, right))
