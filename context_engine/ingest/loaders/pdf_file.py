@@ -4,11 +4,11 @@ Read: the text page by page, from the top in any order of drawing; lines joined 
 words hyphenated at the end of a line, column or page put together; interwoven columns one after the other; turned pages
 and turned text; Hebrew and Arabic lines with their codes in reading order; raised and lowered digits as in 10⁶ and
 CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, numbered and bold, or numbered
-throughout the document; each page's number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
-continues over several pages has its head once, and one without a head is a row a line. The values of form fields
-("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page, except those that the page prints
-in the same place. Fields: the document properties a person wrote, and the labels in page headers and footers
-("Version: 3.2").
+throughout the document; each page's number (`pages`). Tables are pipe tables, with rulings around their cells or with
+gaps between their columns; one that continues over several pages has its head once, and one without a head is a row a
+line. The values of form fields ("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page,
+except those that the page prints in the same place. Fields: the document properties a person wrote, and the labels in
+page headers and footers ("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
 they first occur; headings repeated beside a page number; tables of contents; text that nobody sees (invisible, in the

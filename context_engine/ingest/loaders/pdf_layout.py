@@ -35,6 +35,7 @@ _NUMBER: Final = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z]")
 _LEAST_NUMBERED: Final = 3
 _LEAST_BELOW: Final = 80  # characters of text on average below a numbered heading
 _LEAST_ITEM: Final = 40  # characters below a heading without lower ones
+_FAR: Final = 2.2  # times the type size: farther than the lines of one heading
 _JOINING: Final = (",", "-", "\u00ad", "–", "—", "/", "(", "&")
 _ROOM: Final = 3  # characters: a space, and what kerning may take
 _LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
@@ -315,7 +316,7 @@ def _ends_early(above: PdfLine, line: PdfLine) -> bool:
         return False
     char = (line.right - line.left) / max(1, len(line.text))
     word = line.text.split(maxsplit=1)[0]
-    return above.right + (len(word) + _ROOM) * char < line.right or above.bottom - line.bottom > above.size * _APART
+    return above.right + (len(word) + _ROOM) * char < line.right or above.bottom - line.bottom > above.size * _FAR
 
 
 def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:

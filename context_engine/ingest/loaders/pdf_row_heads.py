@@ -41,6 +41,7 @@ _DATE: Final = re.compile(
 _MARK: Final = re.compile(r"(?:\s*(?:\(\w\)|[*†‡]+))+$")
 _ITEM: Final = re.compile(r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)])(?:\s|$)")
 _ENDS: Final = (".", ";", ":")
+_COLONS: Final = (":", "：")
 
 
 class _Name(NamedTuple):
@@ -143,8 +144,10 @@ def _may_name(line: PdfLine, table: PdfTable) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text is words, a period, or the mark of a note; no item of a list."""
-    return _MARK.sub("", text) == "" or is_period(text) or (_is_worded(text) and not _ITEM.match(text))
+    """Whether a text is words, a period, or the mark of a note; no item of a list, and no label with a value."""
+    if _MARK.sub("", text) == "" or is_period(text):
+        return True
+    return _is_worded(text) and not _ITEM.match(text) and not any(colon in text for colon in _COLONS)
 
 
 def _is_worded(text: str) -> bool:

@@ -27,6 +27,7 @@ _MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
 _HEAD: Final = 64  # characters; a shorter line may be the head of a table
+_HEBREW: Final = "\u0590"  # where other scripts than Latin, Greek and Cyrillic begin
 _SHORT: Final = 16  # shorter lines are not examined for columns
 _MARGIN: Final = 0.12  # of a page's height: the place of headers and footers
 _MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
@@ -299,7 +300,9 @@ class PageText:
         (_, bottom, _, top), (_, floor, _, ceiling) = (turned(box, turn) for box in (self._box_of_char(), self._box))
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge or (len(bare) < _HEAD and " " in bare) or _ROW.search(bare):  # far away in the same object
+        if (
+            edge or (len(bare) < (_HEAD if bare[0] < _HEBREW else _SHORT) and " " in bare) or _ROW.search(bare)
+        ):  # far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]
