@@ -3,12 +3,12 @@
 Read: the text page by page, from the top in any order of drawing; lines joined to paragraphs by the space between them;
 words hyphenated at the end of a line, column or page put together; interwoven columns one after the other; turned pages
 and turned text; Hebrew and Arabic lines with their codes in reading order; raised and lowered digits as in 10⁶ and
-CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, or numbered and bold; each page's
-number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
-continues over several pages has its head once, and one without a head is a row a line. The values of form fields
-("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page, except those that the page prints
-in the same place. Fields: the document properties a person wrote, and the labels in page headers and footers
-("Version: 3.2").
+CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, numbered and bold, or numbered
+throughout the document; each page's number (`pages`). Tables are pipe tables, with rulings around their cells or with
+gaps between their columns; one that continues over several pages has its head once, and one without a head is a row a
+line. The values of form fields ("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page,
+except those that the page prints in the same place. Fields: the document properties a person wrote, and the labels in
+page headers and footers ("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
 they first occur; headings repeated beside a page number; tables of contents; text that nobody sees (invisible, in the
@@ -138,7 +138,7 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
-    tables = [with_aligned_rows(lines) for lines in contents.pages]
+    tables = [with_aligned_rows(lines, page.rules) for lines, page in zip(contents.pages, pages)]
     lines = joined_tables(tables)
     text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
     if not text.strip():

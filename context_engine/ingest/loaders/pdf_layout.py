@@ -31,6 +31,13 @@ _LABEL: Final = re.compile(
 _NUMBERED: Final = re.compile(
     r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
 )
+_NUMBER: Final = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z]")
+_LEAST_NUMBERED: Final = 3
+_LEAST_BELOW: Final = 80  # characters of text on average below a numbered heading
+_LEAST_ITEM: Final = 40  # characters below a heading without lower ones
+_FAR: Final = 2.2  # times the type size: farther than the lines of one heading
+_JOINING: Final = (",", "-", "\u00ad", "–", "—", "/", "(", "&")
+_ROOM: Final = 3  # characters: a space, and what kerning may take
 _LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
 _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
 _STOPS: Final = (".", ";", ",", ":", "。")
@@ -93,7 +100,7 @@ def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bo
     if len(first) != len(second) or above.table.ruled != line.table.ruled:
         return False
     differences = [abs(left - two) for left, two in zip(first, second)]
-    if max(differences) > _SAME_EDGE if above.table.ruled else max(differences[:-1]) > _SAME_TEXT:
+    if max(differences) > _SAME_EDGE if above.table.ruled else not _same_columns(above.table, line.table):
         return False
     head = line.table.rows[0]
     if not any(head):
@@ -101,6 +108,12 @@ def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bo
     at_end = next(line for line in reversed(page) if not line.edge or line is above) is above
     numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
     return at_end or numbers or _row_text(head) == _row_text(above.table.rows[0])
+
+
+def _same_columns(table: PdfTable, other: PdfTable) -> bool:
+    """Whether the columns of two tables without rulings begin or end at about the same places."""
+    pairs = zip(table.columns, other.columns)
+    return all(min(abs(left - two), abs(right - end)) <= _SAME_TEXT for (left, right), (two, end) in pairs)
 
 
 def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
@@ -226,13 +239,22 @@ def _paragraphs(
     bookmarks: Mapping[int, Mapping[str, int]],
 ) -> Iterator[_Paragraph]:
     usual = _usual_distance(pages, body)
+    titled = any(
+        _heading_level(line, body, levels, bookmarks.get(number, {})) and not _NUMBER.match(line.text)
+        for number, lines in enumerate(pages)
+        for line in lines
+    )
+    numbered = _numbered_titles(pages, body) if titled else set()
     for number, lines in enumerate(pages):
         marks = bookmarks.get(number, {})
         group: list[PdfLine] = []
         level: int | None = None
-        for line in lines:
+        for place, line in enumerate(lines):
             own = _heading_level(line, body, levels, marks)
-            if group and (own != level or _opens(group[-1], line, usual, level)):
+            if own is None and (number, place) in numbered:
+                own = max(levels.values(), default=0) + 1
+            ended = own is None and len(group) == 1 and bool(_label_of_title(group[0], line, body))
+            if group and (own != level or ended or _opens(group[-1], line, usual, level)):
                 yield _Paragraph(group, number, level)
                 group = []
             if not group:
@@ -241,6 +263,60 @@ def _paragraphs(
         if group:
             yield _Paragraph(group, number, level)
         yield from (_Paragraph((), number, None, note) for note in notes[number])
+
+
+def _numbered_titles(pages: Pages, body: float) -> set[tuple[int, int]]:
+    """Return (page index, place) of the lines in the type of the text that are headings by their numbers.
+
+    Their numbers follow one another over the document ("3", "3.1", "3.2", "4"), and text stands between them, unlike
+    the items of a list.
+    """
+    out: dict[tuple[int, int], int] = {}  # and the characters of the text below
+    last: tuple[int, ...] = ()
+    latest = (-1, -1)
+    for number, lines in enumerate(pages):
+        for place, (line, below) in enumerate(zip(lines, [*lines[1:], None])):
+            label = _label_of_title(line, below, body)
+            if label and (not last or label in _next_numbers(last)):
+                listed = len(label) <= len(last) and out.get(latest, 0) < _LEAST_ITEM
+                if listed:
+                    out.pop(latest, None)
+                else:
+                    out[number, place] = 0
+                last, latest = label, (number, place)
+            elif latest in out:
+                out[latest] += len(line.text)
+    return set(out) if len(out) >= _LEAST_NUMBERED and sum(out.values()) >= _LEAST_BELOW * len(out) else set()
+
+
+def _label_of_title(line: PdfLine, below: PdfLine | None, body: float) -> tuple[int, ...]:
+    """Return the number of a short line that may be a heading, above a longer line, a wide gap or another page."""
+    match = _NUMBER.match(line.text)
+    if match is None or line.table or line.edge or line.size < body or len(line.text) > _MOST_SHORT * 2:
+        return ()
+    if line.text.endswith(_STOPS) or _LEADER.search(line.text) or (below and not _ends_early(line, below)):
+        return ()
+    return tuple(map(int, match[1].split(".")))
+
+
+def _next_numbers(last: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """Return the numbers that may follow one.
+
+    >>> sorted(_next_numbers((3, 2)))
+    [(3, 2, 1), (3, 3), (4,)]
+    """
+    return {(*last, 1), *((*last[:depth], last[depth] + 1) for depth in range(len(last)))}
+
+
+def _ends_early(above: PdfLine, line: PdfLine) -> bool:
+    """Whether a line ends although the first word of the next one, a capitalised one, has room in it."""
+    if line.table:
+        return True
+    if above.text.endswith(_JOINING) or not (line.text[:1].isupper() or _NUMBER.match(line.text)):
+        return False
+    char = (line.right - line.left) / max(1, len(line.text))
+    word = line.text.split(maxsplit=1)[0]
+    return above.right + (len(word) + _ROOM) * char < line.right or above.bottom - line.bottom > above.size * _FAR
 
 
 def _usual_distance(pages: Sequence[Sequence[PdfLine]], body: float) -> float:

@@ -10,7 +10,14 @@ from typing import Any, Final, NamedTuple
 from context_engine.errors import MissingExtra
 from context_engine.ingest.loaders.markdown import linked, without_links
 from context_engine.ingest.loaders.pdf_cells import with_tables
-from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables, rulings_of, turned_ruling
+from context_engine.ingest.loaders.pdf_grids import (
+    Ruling,
+    TooManyRulings,
+    grids_of,
+    may_hold_tables,
+    rulings_of,
+    turned_ruling,
+)
 from context_engine.ingest.loaders.pdf_hidden import without_hidden
 from context_engine.ingest.loaders.pdf_letters import is_illegible
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, PageLink, notes_of
@@ -40,6 +47,7 @@ class PdfPage(NamedTuple):
         broken: the reason why nothing can be read.
         table_s: seconds taken to find tables; 0 without any.
         unsought: the reason why possible tables were not looked for.
+        rules: its horizontal rulings, with the page turned so that most of its text is horizontal.
     """
 
     lines: Sequence[PdfLine] = ()
@@ -51,6 +59,7 @@ class PdfPage(NamedTuple):
     broken: str = ""
     table_s: float = 0.0
     unsought: str = ""
+    rules: Sequence[Ruling] = ()
 
 
 def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
@@ -84,6 +93,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             unmapped,
             table_s=tables.seconds,
             unsought=tables.unsought,
+            rules=tables.rules,
         )
     except pypdfium2.PdfiumError:
         return PdfPage(broken="damaged")
@@ -118,11 +128,12 @@ def _with_heads(lines: Sequence[PdfLine], tall: float) -> Sequence[PdfLine]:
 
 
 class _PageLines(NamedTuple):
-    """The lines of a page with those of tables joined; `seconds` and `unsought` as in `PdfPage`."""
+    """The lines of a page with those of tables joined; `seconds`, `unsought` and `rules` as in `PdfPage`."""
 
     lines: Sequence[PdfLine]
     seconds: float = 0.0
     unsought: str = ""
+    rules: Sequence[Ruling] = ()
 
 
 def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLines:
@@ -133,6 +144,7 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
     started = time.perf_counter()
     turn = Counter(line.turn for line in lines).most_common(1)[0][0]
     rulings = [turned_ruling(ruling, turn) for ruling in rulings_of(page)]
+    rules = [ruling for ruling in rulings if ruling.level]
     try:
         grids = grids_of(rulings) if may_hold_tables(rulings) else []
     except TooManyRulings:
@@ -143,8 +155,8 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
         placed = [PlacedLine(text.line, reader.words_of(text, turn)) for text in texts if text.line.turn == turn]
         grids += open_grids(rulings, placed, grids)
     if not grids:
-        return _PageLines(lines)
-    return _PageLines(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
+        return _PageLines(lines, rules=rules)
+    return _PageLines(with_tables(reader, texts, grids, turn), time.perf_counter() - started, rules=rules)
 
 
 def _with_struck(lines: Sequence[PdfLine], struck: Sequence[str]) -> tuple[list[PdfLine], list[str]]:

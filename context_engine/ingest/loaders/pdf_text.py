@@ -19,11 +19,15 @@ _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
-_ROW: Final = re.compile(r"\d \S*\d|\S {2}\S")  # may be a row of a table, whose gaps a single text object holds
+_ROW: Final = re.compile(
+    r"\d (?:\S{1,2} )?\S*\d|\S {2}\S"
+)  # may be a row of a table, whose gaps a single text object holds
 _LEAST_SIZE: Final = 4.0  # smaller type sizes are scaled by a matrix, and say nothing
 _MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
+_HEAD: Final = 64  # characters; a shorter line may be the head of a table
+_HEBREW: Final = "\u0590"  # where other scripts than Latin, Greek and Cyrillic begin
 _SHORT: Final = 16  # shorter lines are not examined for columns
 _MARGIN: Final = 0.12  # of a page's height: the place of headers and footers
 _MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
@@ -77,6 +81,8 @@ class PdfTable(NamedTuple):
         lines: the same text, not read as a table.
         breaks: (row, page index) where it continues on another page.
         ruled: whether rulings are drawn around its cells. Without, its first row is empty if it has no head.
+        columns: (left, right) of the text of each column in points, without rulings.
+        head: how many rows and lines its head takes, without rulings.
     """
 
     rows: tuple[tuple[tuple[str, ...], ...], ...]
@@ -85,6 +91,8 @@ class PdfTable(NamedTuple):
     lines: tuple[PdfLine, ...] = ()
     breaks: tuple[tuple[int, int], ...] = ()
     ruled: bool = True
+    columns: tuple[tuple[float, float], ...] = ()
+    head: tuple[int, int] = (1, 0)
 
 
 class LineText(NamedTuple):
@@ -292,7 +300,9 @@ class PageText:
         (_, bottom, _, top), (_, floor, _, ceiling) = (turned(box, turn) for box in (self._box_of_char(), self._box))
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge or (len(bare) < _SHORT and " " in bare) or _ROW.search(bare):  # far away in the same object
+        if (
+            edge or (len(bare) < (_HEAD if bare[0] < _HEBREW else _SHORT) and " " in bare) or _ROW.search(bare)
+        ):  # far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]
