@@ -26,7 +26,7 @@ DATASETS = [
     for name in ("alpha", "beta", "gamma", "delta", "epsilon")
 ]
 COMMON = """
-import faulthandler, gc, json, os, random, signal, sys, threading, time, traceback, warnings
+import faulthandler, functools, gc, json, os, random, signal, sys, threading, time, traceback, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: that is what is tried here
 
 from context_engine.core.models import SearchRequest, Status
@@ -75,7 +75,8 @@ names = sorted({type(thing).__qualname__ for thing in kinds if type(getattr(thin
 locks = [thing._lock for thing in kinds if type(getattr(thing, "_lock", None)) in inner]
 values = [value for name, module in list(sys.modules.items()) if ours(name) for value in list(vars(module).values())]
 classes = {value for value in values if isinstance(value, type) and ours(value.__module__)}
-values += [getattr(value, "lock", None) for kind in classes for value in list(vars(kind).values())]  # cached properties
+cached = [value for kind in classes for value in list(vars(kind).values()) if isinstance(value, functools.cached_property)]
+values += [vars(value).get("lock") for value in cached]  # Python 3.11 has one in each
 locks += [value for value in values if type(value) in inner]
 held, go = threading.Event(), threading.Event()
 
