@@ -35,6 +35,7 @@ _LARGER: Final = 1.12  # times the type size of the first row: a heading
 _PACKED: Final = 0.8  # of the usual distance of rows: a line nearer than this continues its row
 _MOST_HEAD: Final = 3  # rows
 _LABEL: Final = re.compile(r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:[\d.]{1,10}|[a-z]|[ivxlc]{1,5})[.)]?|note|source)")
+_LABELLED: Final = re.compile(r"[^\W\d]\s?[:：]\s*\S")
 _VALUE: Final = re.compile(r"\S*\d\S*|[-–—.*]+")
 _NO_VALUE: Final = re.compile(r"[-–—.*\s]+")
 _AMOUNT: Final = re.compile(r"[^\w\s]*\s?\d[\d.,]*\s?[%)]*|[-–—]+")
@@ -136,7 +137,8 @@ def _block(lines: Sequence[PdfLine]) -> Sequence[PdfLine]:
     A line much larger than those above ends it, unless these hold no values: a head may be set in smaller type.
     """
     first = lines[0]
-    if first.table or len(first.parts) < 2:
+    labelled = any(_LABELLED.search(part.text) for part in first.parts) and not any(map(is_value, first.parts))
+    if first.table or len(first.parts) < 2 or labelled:
         return ()
     gaps, most, end = _gaps(first), first.size * _LARGER, 1
     while end < len(lines):
