@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
@@ -20,14 +21,16 @@ from context_engine.ingest.loaders.periods import period_of
 
 Columns = Sequence[tuple[float, float]]
 """Left and right of each column in points."""
-_MOST_LINES: Final = 12
+_MOST_LINES: Final = 24
 _MOST_NAME: Final = 60  # characters of a line of a name
 _MOST_GROUPS: Final = 3  # lines between the head and the first row
 _NEAR: Final = 2.2  # times the type size: between the lines of a head
+_ABOVE: Final = 3.0  # times the type size: between the head and the first row
 _LARGER: Final = 1.12  # times the type size of the first row: a heading
 _NAMED: Final = 0.5  # share of the columns of values with a name
 _OFF: Final = 0.04  # of the width of columns by which a name over them may be off their middle
 _WIDE: Final = 0.6  # of the width of columns: a name over them that need not be in their middle
+_NARROW: Final = 0.6  # of the distance between columns
 _SLACK: Final = 0.5  # times the type size by which a name may reach into the space of the next column
 _INDENT: Final = 2.0  # times the type size by which the name of a group may begin left of the rows
 _BELOW: Final = (0.6, 0.3)  # times the type size: a rule below and above the lower edge of a name
@@ -123,7 +126,8 @@ def _head_above(
 
 def _is_near(line: PdfLine, first: PdfLine, highest: float) -> bool:
     """Whether a line is above the first one, and not far above the highest one."""
-    return not line.table and line.turn == first.turn and first.bottom < line.bottom < highest + _NEAR * first.size
+    far = (_ABOVE if highest == first.bottom else _NEAR) * first.size
+    return not line.table and line.turn == first.turn and first.bottom < line.bottom < highest + far
 
 
 def _is_group(line: PdfLine, table: PdfTable) -> bool:
@@ -239,9 +243,9 @@ def _named(name: _Name, level: Sequence[_Name], columns: Columns) -> list[int]:
     shares = [[] if name.ruled else _share(other, level, columns) for other in level]
     run = _run(part, over, shares[level.index(name)], columns, alone=len(level) == 1)
     if run and _within(part, over, columns) and (len(level) == 1 or not all(len(share) > 1 for share in shares)):
-        return []
-    alone = len(level) == 1 and len(columns) > 2 and not _within(part, over, columns)
-    return run or (over if len(over) == 1 and not alone else [])
+        return [] if len(level) == 1 else over
+    certain = len(over) == 1 and (len(level) > 1 or _within(part, over, columns) or _is_narrow(part, columns))
+    return run or (over if certain else [])
 
 
 def _over(part: LinePart, columns: Columns) -> list[int]:
@@ -293,6 +297,12 @@ def _within(part: LinePart, over: Sequence[int], columns: Columns) -> bool:
     """Whether a part is no wider than the only column that it is over."""
     slack = _SLACK * part.size
     return len(over) == 1 and columns[over[0]][0] - slack <= part.left and part.right <= columns[over[0]][1] + slack
+
+
+def _is_narrow(part: LinePart, columns: Columns) -> bool:
+    """Whether a part is much narrower than the distance between columns of values, or there is only one."""
+    middles = [_middle(*column) for column in columns[1:]]
+    return part.right - part.left <= _NARROW * min((after - before for before, after in pairwise(middles)), default=inf)
 
 
 def _is_over(part: LinePart, place: Sequence[int], columns: Columns) -> bool:

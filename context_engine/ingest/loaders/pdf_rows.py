@@ -35,6 +35,7 @@ _LARGER: Final = 1.12  # times the type size of the first row: a heading
 _PACKED: Final = 0.8  # of the usual distance of rows: a line nearer than this continues its row
 _MOST_HEAD: Final = 3  # rows
 _LABEL: Final = re.compile(r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:[\d.]{1,10}|[a-z]|[ivxlc]{1,5})[.)]?|note|source)")
+_LABELLED: Final = re.compile(r"[^\W\d]\s?[:：]\s*\S")
 _VALUE: Final = re.compile(r"\S*\d\S*|[-–—.*]+")
 _NO_VALUE: Final = re.compile(r"[-–—.*\s]+")
 _AMOUNT: Final = re.compile(r"[^\w\s]*\s?\d[\d.,]*\s?[%)]*|[-–—]+")
@@ -131,27 +132,23 @@ def _is_beside(before: PdfLine, line: PdfLine) -> bool:
 
 
 def _block(lines: Sequence[PdfLine]) -> Sequence[PdfLine]:
-    """Return the first lines that leave at least one gap free in all of them; none without parts."""
+    """Return the first lines that leave at least one gap free in all of them; none without parts.
+
+    A line much larger than those above ends it, unless these hold no values: a head may be set in smaller type.
+    """
     first = lines[0]
-    if first.table or len(first.parts) < 2:
+    labelled = any(_LABELLED.search(part.text) for part in first.parts) and not any(map(is_value, first.parts))
+    if first.table or len(first.parts) < 2 or labelled:
         return ()
-    gaps = _gaps(first)
-    end = 1
-    most = first.size * _LARGER
-    while end < len(lines) and _follows(
-        lines[end - 1], lines[end], most if _has_value(lines[:end]) else most * _LARGER
-    ):
-        gaps = _common(gaps, _gaps(lines[end]))
+    gaps, most, end = _gaps(first), first.size * _LARGER, 1
+    while end < len(lines):
+        limit = most if any(map(is_value, lines[end - 1].parts)) else most * _LARGER
+        gaps = _common(gaps, _gaps(lines[end])) if _follows(lines[end - 1], lines[end], limit) else []
         if not gaps:
             break
         most = max(most, lines[end].size)
         end += 1
     return lines[:end]
-
-
-def _has_value(lines: Sequence[PdfLine]) -> bool:
-    """Whether the last of some lines holds a value: a head, which has none, may be set in smaller type."""
-    return any(map(is_value, lines[-1].parts))
 
 
 def _follows(above: PdfLine, line: PdfLine, most: float) -> bool:
@@ -362,7 +359,8 @@ def _has_head(rows: Sequence[_Row]) -> bool:
         name = " ".join(cell)
         values = [text for row in rows[1:] if (text := " ".join(row.cells[number]))]
         numeric = sum(any(map(str.isdigit, value)) for value in values) > len(values) / 2
-        worded = name[:1].isalpha() and not any(value[:1].isalpha() for value in values)
+        letters = name[:1].isalpha() or (len(cell) > 1 and any(map(str.isalpha, name)))
+        worded = letters and not any(value[:1].isalpha() for value in values)
         period = is_period(name) and 2 * sum(map(is_period, values)) <= len(values)
         has_value = any(map(str.isdigit, name)) or _VALUE.fullmatch(name)
         if numeric and has_value and not worded and not period:

@@ -145,3 +145,13 @@ def test_the_head_of_the_next_table_ends_a_table(page, text_of):
     page.rows(_VALUES, top=280)
     table = _table(("", "2021", "2022", "2023"), *_VALUES)
     assert text_of(page) == f"{table}\n\n{table}"
+
+
+def test_labels_with_values_are_no_names(page, text_of):
+    page.text(_LEFT, 168, "Unit: Treasury")
+    for right, label in zip(_RIGHTS, ("Desk: Rates", "Owner: Finance", "State: Draft")):
+        page.ending(right, 168, label)
+    for right, name in zip(_RIGHTS, ("2021", "2022", "2023")):
+        page.ending(right, 184, name)
+    page.rows(_VALUES)
+    assert text_of(page).endswith(f"\n\n{_table(('', '2021', '2022', '2023'), *_VALUES)}")
