@@ -106,15 +106,16 @@ class SourceProtocolError(SourceError):
 def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
     """Return a `SourceError` unchanged; for any other exception, return a `SourceError` that names only its type.
 
-    The text of a foreign exception may contain secrets, so it goes only to the debug log; that of `MissingExtra` names
-    what to install. The exception is the cause of the returned error.
+    The text of a foreign exception may contain secrets, so it goes only to the debug log; that of `MissingExtra` and of
+    `EmbedderError` is ours, and names what to mend. The exception is the cause of the returned error.
     """
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
         return error
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
-    problem = str(error) if isinstance(error, MissingExtra) else f"failed with {name} (its text is in the debug log)"
+    is_ours = isinstance(error, MissingExtra | EmbedderError)
+    problem = str(error) if is_ours else f"failed with {name} (its text is in the debug log)"
     failure = SourceUnavailable(problem, source_id=source_id)
     failure.__cause__ = error
     return failure

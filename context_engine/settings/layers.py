@@ -88,7 +88,7 @@ def _checked(key: str, value: Any) -> Any:
             raise ValueError(problem) from None
         if key == "prices" and isinstance(value, list | tuple):
             raise ValueError(_price_problem(first)) from None
-        raise ValueError(f"must be {_allowed(key)}{got(value)}") from None
+        raise ValueError(f"must be {_allowed(key)}{got(value)}{_meaning(key)}") from None
     if key == "sources" and checked == ():
         raise ValueError("names no source: name at least one, or leave the key out for all")
     return checked
@@ -118,6 +118,12 @@ def _validator(key: str) -> TypeAdapter[Any]:
 @cache
 def _allowed(key: str) -> str:
     return allowed_values(_validator(key).json_schema())
+
+
+def _meaning(key: str) -> str:
+    """Return ". " and what a key means, where a pattern alone tells people little; else ""."""
+    meaning = FIELDS[key].description if "pattern" in _validator(key).json_schema() else None
+    return f". {meaning}" if meaning else ""
 
 
 PREFIX: Final = "CONTEXT_ENGINE_"

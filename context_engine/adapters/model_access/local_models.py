@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from context_engine.errors import ContextEngineError, MissingExtra
+from context_engine.errors import ContextEngineError, EmbedderError, MissingExtra
 
 _EDGE: Final = 1 << 20
 _SMALL: Final = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
@@ -29,10 +29,15 @@ def model_name(model: str, revision: str | None = None) -> str:
 
     A hub's name has its revision; a folder's name has a hash of its small files, and of the sizes, first and last MiB
     of the weights.
+
+    Raises:
+        EmbedderError: a folder without any of these files, whose name would look like that of another model.
     """
     folder = as_folder(model)
     if folder is None:
         return f"{model}@{revision}" if revision else model
+    if not any((folder / name).is_file() for name in (*_SMALL, *_WEIGHTS)):
+        raise EmbedderError(how_to_get(model))
     mark = sha256()
     for name in _SMALL:
         if (folder / name).is_file():

@@ -25,6 +25,7 @@ def test_a_file_knows_no_short_names_and_is_named_in_the_error() -> None:
         ("CONTEXT_ENGINE_RERANKING_ENABLED", "maybe", "must be true or false, got 'maybe'"),
         ("CONTEXT_ENGINE_MIN_RELEVANCE_SCORE", "NaN", "got nan"),
         ("CONTEXT_ENGINE_SOURCES", "sops", "must be a list"),
+        ("CONTEXT_ENGINE_TOKEN_COUNTER", "tiktoken", "got 'tiktoken'. What counts the tokens of chunks"),
         ("CONTEXT_ENGINE_STAGE1_TOPK", "4", "Did you mean 'CONTEXT_ENGINE_STAGE1_TOP_K'?"),
     ],
 )

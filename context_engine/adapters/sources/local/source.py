@@ -33,6 +33,8 @@ from context_engine.errors import EmbedderError, SourceError, SourceNotFound, So
 
 _EMBEDDING_SHARE: Final = 0.8
 """Share of the source's time for the embedder; the search by text needs the rest."""
+_OF_THE_BASE: Final = (NoticeCode.BASE_OUTDATED, NoticeCode.INDEX_LAG)
+"""Notices that an examination repeats: they are of the base, not of the sample query."""
 logger = logging.getLogger(__name__)
 
 
@@ -119,7 +121,7 @@ class LocalSource:
             records=len(answer.chunks) if answer else None,
             search_method=f"words, {self._base.model_id}" if self._base.model_id else "words",
             problems=notices_about(self.source_id, *(failure.problem for failure in failures)),
-            warnings=tuple(note for note in notices if note.code is NoticeCode.BASE_OUTDATED),
+            warnings=tuple(note for note in notices if note.code in _OF_THE_BASE),
         )
 
     def list_chunks(self) -> Iterator[Chunk]:

@@ -13,6 +13,7 @@ from context_engine.apps.cli.context import ConfigLocation, open_context
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import counted
+from context_engine.errors import StoreError
 
 if TYPE_CHECKING:
     from context_engine.wiring.embedded_base import LocalBase
@@ -30,7 +31,7 @@ def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator
         StoreError: there is no base.
         ConfigError: the embedder is unusable.
     """
-    from context_engine.wiring.embedded_base import base_as_it_is, no_base
+    from context_engine.wiring.embedded_base import base_as_it_is
     from context_engine.wiring.sinks import configured_base
 
     path = _base_path(location)
@@ -41,8 +42,21 @@ def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator
         opened = base_as_it_is(path)
     with opened as base:
         if not base.exists():
-            raise no_base(base.path)
+            raise _no_base(location, base.path)
         yield base
+
+
+def _no_base(location: ConfigLocation, path: Path) -> StoreError:
+    """Return the error of a base that is not there: nothing was ingested, or every source is in another store."""
+    from context_engine.wiring.embedded_base import EMBEDDED, no_base
+
+    domains = location.load().registry.domains.values()
+    adapters = sorted({source.adapter for domain in domains for source in domain.sources})
+    if not adapters or EMBEDDED in adapters:
+        return no_base(path)
+    return StoreError(
+        f"no source is in the embedded base: all are in {', '.join(adapters)}. 'context-engine doctor' examines them"
+    )
 
 
 def _base_path(location: ConfigLocation) -> Path:

@@ -81,6 +81,15 @@ def test_two_folders_of_one_name_are_two_models(tmp_path: Path) -> None:
     assert model_name("owner/model", "main") == "owner/model@main"
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_without_a_model_has_no_name(tmp_path: Path, is_there: bool) -> None:
+    folder = tmp_path / "model"
+    if is_there:
+        folder.mkdir()
+    with pytest.raises(EmbedderError, match="there is no model in"):
+        model_name(str(folder))
+
+
 def test_options_are_read_strictly(context: ModelContext) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'device'"):
         open_sentence_transformers({"devise": "cuda"}, context)

@@ -20,6 +20,7 @@ from context_engine.core.models import (
 )
 from context_engine.errors import (
     AllSourcesFailed,
+    EmbedderError,
     SourceAuthError,
     SourceRateLimited,
     SourceUnavailable,
@@ -93,6 +94,14 @@ def test_a_source_that_raises_anything_fails_alone(make_engine, chunk_of, error)
         "retry_after_s": None,
     }
     assert "hunter2" not in str(result.to_dict())
+
+
+def test_what_an_embedder_lacks_is_told(make_engine, chunk_of):
+    def embedded(_query, _domain, _top_k):
+        raise EmbedderError("there is no model in /models/x")
+
+    result = make_engine([(1, [chunk_of("a", 0.9)]), (2, embedded)]).search(request())
+    assert status(result).problem == "there is no model in /models/x"
 
 
 @pytest.mark.parametrize(

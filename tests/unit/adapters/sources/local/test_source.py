@@ -17,13 +17,14 @@ from context_engine.core.models import (
     Chunk,
     Classification,
     ExaminationRequest,
+    NoticeCode,
     ScoreKind,
     SourceQuery,
     SourceSpec,
     SourceType,
 )
 from context_engine.core.policy.filters import parse_filter
-from context_engine.errors import SourceNotFound, SourceUnavailable
+from context_engine.errors import SourceNotFound, SourceUnavailable, StoreError
 from context_engine.testing import AccessContract, SourceContract
 from context_engine.testing.access_conformance import RulesOf
 from tests.unit.adapters.sources.local.conftest import INDEXED_AT
@@ -69,6 +70,18 @@ def test_an_examination_counts_the_documents(fill: Callable[..., None], base: Lo
     assert source.examine(ExaminationRequest(domain="NPA")).documents == 2
     assert source.examine(ExaminationRequest(domain="NPA", quick=True)).documents is None
     assert LocalSource(base, "other").examine(ExaminationRequest(domain="NPA")).documents == 0
+
+
+def test_an_examination_tells_of_an_index_that_is_behind(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: object) -> None:
+        raise ValueError("No space left on device (os error 28)")
+
+    monkeypatch.setattr("context_engine.adapters.sources.local.index_sync.PartitionIndex.stage", full)
+    with pytest.raises(StoreError), base.writer() as writer:
+        writer.put("sop", "a", "", "h", [Chunk(content="limit", chunk_id="a")])
+    asked = LocalSource(base, "sop").examine(ExaminationRequest(domain="NPA", query="limit"))
+    assert (asked.documents, asked.records) == (1, 0)
+    assert [warning.code for warning in asked.warnings] == [NoticeCode.INDEX_LAG]
 
 
 def test_a_source_that_holds_nothing_does_not_say_where(fill: Callable[..., None], base: LocalBase) -> None:
