@@ -74,7 +74,8 @@ _GROUPS: Final = """
     aim aimed intend intended | put post | visitor guest | evidence proof prove demonstrate | cancel annul terminate |
     obey adhere comply | schedule timetable calendar | dismiss dismissal fire terminate termination |
     authorisation authorization permission consent approval | urgent emergency | gift present hospitality |
-    dangerous hazardous harmful | repeat recur recurrence | happen occur arise | won win | fallen fall | begun begin began | dealt deal
+    dangerous hazardous harmful | repeat recur recurrence | happen occur arise |
+    won win | fallen fall | begun begin began | dealt deal
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85
