@@ -83,7 +83,7 @@ def _says(statement: Statement, cell: RowCell, term: str) -> bool:
 
 LEAST_COVERAGE: Final = 0.6
 """Least share of a question's information that an answer holds, with its lead-in and headings. Chosen on questions
-about policies: it refuses 37 of 40 that the texts do not answer, and 6 of 100 that they do."""
+about policies: it refuses 37 of 40 that the texts do not answer, and 5 of 100 that they do."""
 
 LEAST_COVERAGE_ALONE: Final = 0.5
 """The same where the best statement stands out: its form is right, and no other passage comes near."""
