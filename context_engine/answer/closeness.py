@@ -70,7 +70,12 @@ _GROUPS: Final = """
     taught teach | shown show | known know | seen see saw | gone go went | driven drive drove | hidden hide |
     forgotten forget | withdrawn withdraw withdrew | laid lay | bound bind | frozen freeze | said say | stood stand |
     sell market distribute | pen pentest penetration | apply applicable relevant |
-    mandatory compulsory obligatory | won win | fallen fall | begun begin began | dealt deal
+    mandatory compulsory obligatory | watch monitor observe oversee supervise | replace replaced supersede superseded |
+    aim aimed intend intended | put post | visitor guest | evidence proof prove demonstrate | cancel annul terminate |
+    obey adhere comply | schedule timetable calendar | dismiss dismissal fire terminate termination |
+    authorisation authorization permission consent approval | urgent emergency | gift present hospitality |
+    dangerous hazardous harmful | repeat recur recurrence | happen occur arise |
+    won win | fallen fall | begun begin began | dealt deal
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85
