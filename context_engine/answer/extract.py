@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from context_engine.answer.closeness import closest, closest_of
+from context_engine.answer.closeness import closest_of
 from context_engine.answer.fitness import QuestionMatch, fitness, matches
 from context_engine.answer.sentences import RowCell, Statement, StatementKind, statements
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Quote, Sentence, Verdict
@@ -89,9 +88,6 @@ LEAST_COVERAGE_ALONE: Final = 0.5
 """The same where the best statement stands out: its form is right, and no other passage comes near."""
 _CLEAR_FORM: Final = 0.9
 _CLEAR_LEAD: Final = 0.15
-_LEAST_SLIP: Final = 6
-_SLIP: Final = 0.9
-"""Least similarity of a word with a slip, and of how many letters: "excercise"."""
 
 LEAST_SUBJECT: Final = 0.75
 """Least share of the words that name the subject of a question, if its answer must have a certain form: any sentence
@@ -173,7 +169,6 @@ def _is_about(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:
 def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[AnswerCandidate]:
     """Return the statements of the passages that could be an answer by their form, best first."""
     read = [statement for passage in evidence for statement in statements(passage)]
-    asked = _respelled(asked, read)
     fits = [fitness(asked, statement) for statement in read]
     scored = [
         AnswerCandidate(statement, match, fit, _score(statement, match, fit))
@@ -181,23 +176,6 @@ def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[Answe
         if fit > 0.0
     ]
     return sorted(scored, key=_order)
-
-
-def _respelled(asked: AskedQuestion, read: Sequence[Statement]) -> AskedQuestion:
-    """Return a question in which a word that no statement has is the word of a statement it is a slip of."""
-    known = frozenset(term for each in read for term in terms(" ".join((each.text(), *each.headings))))
-    slips = {term: _meant(term, known) for term in asked.weights if not closest(term, known)}
-    weights = {slips.get(term) or term: weight for term, weight in asked.weights.items()}
-    counted = frozenset(slips.get(term) or term for term in asked.counted)
-    return asked._replace(weights=weights, act=slips.get(asked.act) or asked.act, counted=counted)
-
-
-def _meant(term: str, known: Iterable[str]) -> str | None:
-    """Return the known term that differs in a letter left out, added or put in another place; None without one."""
-    near = (each for each in sorted(known) if each[:1] == term[:1] and abs(len(each) - len(term)) < 2)
-    ratios = ((SequenceMatcher(None, term, each).ratio(), each) for each in near if len(term) >= _LEAST_SLIP)
-    ratio, best = max(ratios, default=(0.0, ""))
-    return best if ratio >= _SLIP else None
 
 
 def _order(candidate: AnswerCandidate) -> tuple[float, int, str, int]:

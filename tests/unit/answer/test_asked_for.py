@@ -175,9 +175,3 @@ def test_the_name_of_a_file_says_what_it_is_about(passage):
     assert not extract(asked, [text]).sentences
     assert extract(asked, [text._replace(file="courier-handbook")]).sentences
     assert not extract(asked, [text._replace(file="list-of-fees-for-courier-vans")]).sentences
-
-
-def test_a_slip_of_a_letter_is_read_as_the_word_of_the_passage(passage):
-    text = "Couriers exercise the alarm twice per year. Seals are red."
-    assert first(passage, "How often do couriers excercise the alarm?", text) == text.split(". ")[0] + "."
-    assert not extract("How often do couriers exorcise the guards?", [passage(text)]).sentences
