@@ -64,6 +64,7 @@ def test_without_a_model_the_sentence_is_quoted_from_its_passage(bank):
     assert answer_text(answer).startswith(f"{first.text} {quote.label}")
 
 
+@pytest.mark.wording
 def test_a_misspelt_question_is_read_in_the_spelling_that_the_search_suggests(bank):
     answer = answered(bank, query="Within how many hours must a loss event be reproted?")
     ledger = bank.ledger.opened()

@@ -118,6 +118,7 @@ class Behind(ScriptedSource):
         return replace(super().search(query), notes=(behind,))
 
 
+@pytest.mark.wording
 def test_an_index_that_is_behind_concludes_nothing_where_nothing_relevant_was_found(ask, chunk_of):
     result = ask([(2, Behind("t2"))])
     assert (result.status, result.decision) == (Status.COMPLETE, Decision.INCOMPLETE)
