@@ -99,7 +99,8 @@ def test_a_query_without_a_word_to_search_for_finds_nothing_and_says_why(query):
     assert result.exit_code == 4
     found = json.loads(result.stdout)
     assert (found["decision"], found["chunks"]) == ("no_match", [])
-    assert all("no_search_terms" in source["notes"] for source in found["sources"])
+    assert all("contains no word" in note for source in found["sources"] for note in source["notes"])
+    assert all(source["notes"] for source in found["sources"])
 
 
 @pytest.mark.parametrize("domain", ["npa", "NPX", "NPA ", "*", "../NPA"])
