@@ -69,10 +69,7 @@ def _graph_url(text: str) -> str:
 
 
 def _hosts_and_path(url: str) -> tuple[str, str]:
-    """Return what stands before and behind the first slash of an address, or before its query if it has none.
-
-    `urlsplit` refuses several hosts with an IPv6 address among them since Python 3.14.
-    """
+    """Return the hosts of an address and the rest; since Python 3.14 `urlsplit` refuses [::1] behind another host."""
     address = url.partition("://")[2]
     hosts = re.split("[/?#]", address, maxsplit=1)[0]
     return hosts, address[len(hosts) :]

@@ -84,11 +84,14 @@ def _checked(key: str, value: Any) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if key == "authority_boosts" and isinstance(value, Mapping):
-            problem = _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
-            raise ValueError(problem) from None
+            raise ValueError(
+                _boost_problem(first["loc"], first["type"], first.get("ctx", {}), first["input"])
+            ) from None
         if key == "prices" and isinstance(value, list | tuple):
             raise ValueError(_price_problem(first)) from None
-        raise ValueError(f"must be {_allowed(key)}{got(value)}{_meaning(key)}") from None
+        schema = _validator(key).json_schema()
+        meaning = f". {FIELDS[key].description}" if "pattern" in schema else ""  # a pattern alone tells people little
+        raise ValueError(f"must be {allowed_values(schema)}{got(value)}{meaning}") from None
     if key == "sources" and checked == ():
         raise ValueError("names no source: name at least one, or leave the key out for all")
     return checked
@@ -113,17 +116,6 @@ def _validator(key: str) -> TypeAdapter[Any]:
     field = FIELDS[key]
     hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     return TypeAdapter(hint)
-
-
-@cache
-def _allowed(key: str) -> str:
-    return allowed_values(_validator(key).json_schema())
-
-
-def _meaning(key: str) -> str:
-    """Return ". " and what a key means, where a pattern alone tells people little; else ""."""
-    meaning = FIELDS[key].description if "pattern" in _validator(key).json_schema() else None
-    return f". {meaning}" if meaning else ""
 
 
 PREFIX: Final = "CONTEXT_ENGINE_"

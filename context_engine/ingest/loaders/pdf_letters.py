@@ -1,16 +1,17 @@
-"""Letters that PDFium gives in pieces, or twice: accents beside letters, spaces inside words, words set wide.
+"""The text of a page, and letters that PDFium gives in pieces or twice: accents, spaces inside words, words set wide.
 
 A text keeps its length, because offsets in it are offsets in the page: NOTHING stands where a character is taken away.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import unicodedata
 from collections.abc import Callable
 from itertools import islice, pairwise
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from context_engine.ingest.loaders.pdf_digits import Box, height
 
@@ -44,6 +45,22 @@ _WIDE: Final = (0.1, 0.75)  # times a letter's height: least and most between le
 _EVEN: Final = 0.08  # times a letter's height by which these gaps differ
 _WORD_GAP: Final = 0.12  # times a letter's height by which the gap between two words is wider
 _CONTROL: Final = re.compile(r"[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f]")  # U+0002 is a hyphen at a line's end
+
+
+def text_of(page: Any) -> str:
+    """Return the text of a page; PDFium needs a range whose first and last characters are in the text."""
+    from pypdfium2 import raw
+
+    first, last = 0, raw.FPDFText_CountChars(page) - 1
+    while first <= last and (start := raw.FPDFText_GetTextIndexFromCharIndex(page, first)) < 0:
+        first += 1
+    while first <= last and (end := raw.FPDFText_GetTextIndexFromCharIndex(page, last)) < 0:
+        last -= 1
+    if first > last:
+        return ""
+    buffer = (ctypes.c_ushort * (end - start + 2))()
+    written = raw.FPDFText_GetText(page, first, last - first + 1, buffer)
+    return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
 
 
 def mended(

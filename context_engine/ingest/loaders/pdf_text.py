@@ -12,16 +12,23 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_digits import SMALL, Box, height, small_digits, turned
 from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
-from context_engine.ingest.loaders.pdf_letters import NOTHING, WORD, clean, mended, sign_between, units, unnamed
+from context_engine.ingest.loaders.pdf_letters import (
+    NOTHING,
+    WORD,
+    clean,
+    mended,
+    sign_between,
+    text_of,
+    units,
+    unnamed,
+)
 
 PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _DIGITS: Final = "0123456789"
 _WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
-_ROW: Final = re.compile(
-    r"\d (?:\S{1,2} )?\S*\d|\S {2}\S"
-)  # may be a row of a table, whose gaps a single text object holds
+_ROW: Final = re.compile(r"\d (?:\S{1,2} )?\S*\d|\S {2}\S")  # may be a row, whose gaps a single text object holds
 _LEAST_SIZE: Final = 4.0  # smaller type sizes are scaled by a matrix, and say nothing
 _MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
@@ -103,22 +110,6 @@ class LineText(NamedTuple):
     line: PdfLine
 
 
-def _text_of(page: Any) -> str:
-    """Return the text of a page; PDFium needs a range whose first and last characters are in the text."""
-    from pypdfium2 import raw
-
-    first, last = 0, raw.FPDFText_CountChars(page) - 1
-    while first <= last and (start := raw.FPDFText_GetTextIndexFromCharIndex(page, first)) < 0:
-        first += 1
-    while first <= last and (end := raw.FPDFText_GetTextIndexFromCharIndex(page, last)) < 0:
-        last -= 1
-    if first > last:
-        return ""
-    buffer = (ctypes.c_ushort * (end - start + 2))()
-    written = raw.FPDFText_GetText(page, first, last - first + 1, buffer)
-    return bytes(buffer)[: max(0, written - 1) * 2].decode("utf-16-le", "surrogatepass")
-
-
 class PageText:
     """Reads the lines of one page with reused buffers.
 
@@ -132,7 +123,7 @@ class PageText:
 
         self._raw = raw
         self.handle = text_page.raw
-        self.text = _text_of(text_page.raw)
+        self.text = text_of(text_page.raw)
         self._box = page.get_bbox()
         # If the last character has the last number, the number of every character is its offset.
         last = units(self.text) - 1
@@ -300,9 +291,8 @@ class PageText:
         (_, bottom, _, top), (_, floor, _, ceiling) = (turned(box, turn) for box in (self._box_of_char(), self._box))
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if (
-            edge or (len(bare) < (_HEAD if bare[0] < _HEBREW else _SHORT) and " " in bare) or _ROW.search(bare)
-        ):  # far away in the same object
+        short = _HEAD if bare[0] < _HEBREW else _SHORT
+        if edge or (len(bare) < short and " " in bare) or _ROW.search(bare):  # far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]

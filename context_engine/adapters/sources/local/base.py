@@ -129,11 +129,7 @@ class LocalBase(Holdings, LocalAdapterKeeping, CalibrationKeeping):
         return text if self._embedder is None else text | {ScoreKind.COSINE, kind_of(self.options)}
 
     def exists(self) -> bool:
-        """Return whether there is a base in the folder.
-
-        Raises:
-            StoreError: this user may not look.
-        """
+        """Return whether there is a base in the folder; see `schema.exists`."""
         return schema.exists(self.path)
 
     def writer(self) -> BaseWriter:
