@@ -83,6 +83,7 @@ def test_suggestions_come_as_one_types(site: Site) -> None:
 def test_everything_is_reached_by_keyboard_alone(site: Site) -> None:
     with site.page() as page:
         page.goto("/")
+        page.wait_for_selector("#q:focus")  # the browser moves the focus there once it has drawn the page
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("/")
         assert focused(page) == "domain"  # a key typed into a field is the field's
