@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from context_engine import secrecy
 from context_engine.errors import BackupError
 from context_engine.secrecy import keep_secret
 from context_engine.service.backup.taking import configuration_files, holds_secret
 from context_engine.settings import find_config
+
+
+@pytest.fixture(autouse=True)
+def no_known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that other tests registered may be parts of these texts."""
+    monkeypatch.setattr(secrecy, "_KEYS", type(secrecy._KEYS)())
 
 
 @pytest.mark.parametrize(
