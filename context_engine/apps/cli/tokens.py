@@ -97,7 +97,7 @@ def add(
     """Make a token for the program NAME and show it, once.
 
     The principal is one of access.yaml, whose roles decide what may be searched, or 'api', which without an entry of
-    its own has no roles and is cleared for public documents only.
+    its own has no roles and is cleared for public documents. A source without access rules is open to every principal.
     """
     name = name.strip()
     if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
