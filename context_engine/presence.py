@@ -1,4 +1,4 @@
-"""Whether a path exists, where a folder that this user may not enter is an error, and no absence."""
+"""Whether a path exists. A folder that this user may not enter is an error; its files do not count as missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 def is_there(path: Path) -> bool:
     """Return whether a path exists; links are followed.
 
-    `Path.exists` answers False to every failure since Python 3.14: what may not be looked at would pass for missing.
+    Since Python 3.14 `Path.exists` returns False for every error, so a file in a closed folder would look missing.
 
     Raises:
         OSError: it cannot be looked up, e.g. PermissionError for a closed folder above it.

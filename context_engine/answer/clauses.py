@@ -262,7 +262,7 @@ def _acts(segment: _Segment) -> bool:
 
 
 def pair_link(tokens: Tokens) -> int | None:
-    """Return the place of the preposition in "and seals by the Board", which has no verb; None in other parts."""
+    """Return the place of the preposition in a part without a verb ("and seals by the Board"); None in other parts."""
     if tokens[0].key not in (",", "and", "or") or any(t.kind is MeaningKind.MODAL or t.key == "be" for t in tokens):
         return None
     links = (place for place, token in enumerate(tokens) if token.kind is MeaningKind.LINK and token.key != "it")
@@ -271,7 +271,7 @@ def pair_link(tokens: Tokens) -> int | None:
 
 
 def _filled(earlier: _Segment | None, later: _Segment) -> tuple[MeaningToken, ...]:
-    """Return a part that leaves out the verb of an earlier one, with that verb: "seals must be kept by the Board".
+    """Return a part with the verb that it leaves out because an earlier part has it: "seals must be kept by the Board".
 
     Empty if the verb has an object, because the part may begin with another one: "send keys to Rome and seals to Oslo".
     """

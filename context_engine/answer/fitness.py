@@ -346,7 +346,7 @@ def _zones(question: AskedQuestion, statement: Statement) -> tuple[_Zone, ...]:
 
 
 def _named_file(question: AskedQuestion, name: str) -> frozenset[str]:
-    """Return the words of a file's name where a question says half of them: "courier-handbook" for couriers."""
+    """Return the words of a file's name if the question has at least half of them; else none."""
     words = _terms_of(name.replace("_", " "))
     return words if 2 * len(words.intersection(question.weights)) >= len(words) else frozenset()
 

@@ -271,8 +271,9 @@ def _other_act(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
 
 
 def _crossed(claim: Tokens, own: Tokens) -> Iterator[SentenceFinding]:
-    """Yield a finding if the sentence ends a first pair as a second one that shares its verb: "keys are kept by the
-    Board", of "keys are kept by the desk and seals by the Board".
+    """Yield a finding if the sentence says of one thing what the clause says of another, with the same verb.
+
+    "Keys are kept by the Board" is not what "keys are kept by the desk and seals by the Board" says.
     """
     claimed, parts = content_keys(claim), segments(own)
     for place, part in enumerate(parts):

@@ -99,7 +99,7 @@ def find_data_dir(
 
 
 def _entered(folder: Path) -> Path:
-    """Return a folder, missing or not, that this user may enter."""
+    """Return the folder, which need not exist; raise ConfigError if this user may not enter it."""
     try:
         is_there(folder / RECORD)
     except OSError as error:

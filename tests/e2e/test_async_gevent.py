@@ -54,7 +54,7 @@ with create_rag_pipeline({"source_timeout_s": 20.0}) as pipeline:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="asyncio takes the threads of gevent for one")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="asyncio treats the threads of gevent as a single one")
 def test_async_adapters_run_at_once_under_gevent_beside_loops_of_others() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
