@@ -177,12 +177,7 @@ _ASK_OPERATOR: Final = "Tell the operator the request id: the log of the service
 _LATER: Final = "Ask again after the seconds of Retry-After."
 
 _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] = (
-    (
-        errors.NotAuthenticated,
-        401,
-        "Check that the token is whole and has not expired, or ask the operator for one.",
-        True,
-    ),
+    (errors.NotAuthenticated, 401, "Do as the detail says, or ask the operator for a token.", True),
     (errors.TokensUnchecked, 503, _LATER, True),
     (errors.NotPermitted, 403, "Do as the detail says, or use a token that may do this.", True),
     (errors.UnknownDomain, 404, "Name a domain that GET /api/v1/rag/domains lists.", True),
