@@ -207,7 +207,7 @@ def term_weights(text: str) -> dict[str, float]:
         if spelling.written:
             written = chain.from_iterable(map(terms_of_word, words(spelling.written)))
             weights |= dict.fromkeys(written, LITTLE) | {spelling.term: 1.0}
-        elif weights[spelling.term] == LITTLE:  # its letters and its number are terms of their own
+        elif weights.get(spelling.term) == LITTLE:  # its letters and its number are terms of their own
             del weights[spelling.term]
     return weights if 1.0 in weights.values() else dict.fromkeys(weights, 1.0)
 

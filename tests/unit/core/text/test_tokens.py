@@ -104,6 +104,25 @@ def test_a_piece_of_a_code_counts_less_than_the_whole():
     assert term_weights("637(4)(b)") == {"637(4)(b)": 1.0, "637(4)": 1.0, "637": 1.0}
 
 
+def test_a_code_that_is_written_twice_with_a_space_weighs_as_one_that_is_written_once():
+    assert term_weights("NPA 001 or NPA 001") == term_weights("NPA 001")
+    assert term_weights("FIPS 140 beside FIPS 140-2")["140-2"] == 1.0
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["SP 800", "SP 800-63", "SP800", "sp 800", "5 m", "USD 5 million", "637(4)(b)", "4.2.1", "limit"]
+        )
+    )
+)
+def test_every_term_of_a_question_has_a_weight_whatever_is_repeated(pieces):
+    weights = term_weights(" ".join(pieces))
+    assert set(weights) <= set(terms(" ".join(pieces)))
+    assert set(weights.values()) <= {0.2, 1.0}
+    assert bool(weights) == bool(pieces)
+
+
 def test_bigrams_are_neighbours():
     assert bigrams(["product", "approv", "criteria"]) == ["product_approv", "approv_criteria"]
     assert bigrams(["one"]) == []
