@@ -262,9 +262,6 @@ class Answerer:
                 answer.refusal = AnswerRefusal(error.code, str(error))
                 return
             except ChatModelError as error:
-                if answer.sentences:
-                    answer.warnings.append(f"The answer is not complete: {error}")
-                    return
                 answer.mode = "extractive"
                 answer.warnings.append(f"The model did not answer, so the sentences are quoted: {error}")
         parts = _extractions(answer.result, answer.evidence, answer.gathering)
@@ -286,12 +283,21 @@ class Answerer:
 
 
 def _let_through(answer: Answer, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield the checked sentences that the policy lets through; under `refuse` only when all of them are known."""
+    """Yield the checked sentences that the policy lets through; under `refuse` only when all of them are known.
+
+    Raises:
+        ChatModelError: the model failed before its first sentence. If it fails later, the answer ends there.
+    """
     whole = answer.policy == "refuse"
-    for sentence in sentences:
-        answer.sentences.append(sentence)
-        if not whole and answer.allows(sentence):
-            yield sentence
+    try:
+        for sentence in sentences:
+            answer.sentences.append(sentence)
+            if not whole and answer.allows(sentence):
+                yield sentence
+    except ChatModelError as error:
+        if not answer.sentences:
+            raise
+        answer.warnings.append(f"The answer is not complete: {error}")
     if not answer.sentences:
         answer.refusal = AnswerRefusal("no_sentence", _NO_SENTENCE)
     elif not answer.allowed or (whole and len(answer.allowed) < len(answer.sentences)):

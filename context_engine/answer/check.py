@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from math import log
+from math import fsum, log
 from typing import Final, NamedTuple
 
 from context_engine.answer.altering import altered
@@ -237,7 +237,7 @@ def _best(claim: tuple[MeaningToken, ...], known: Sequence[tuple[str, Clause]], 
     """Return the clause that supports a sentence, else the one that is nearest to it."""
     asked = content_keys(claim)
     several = any(token.key == ";" for token in claim)
-    ranked = sorted(known, key=lambda pair: -sum(map(weight, asked & pair[1].keys)))
+    ranked = sorted(known, key=lambda pair: -fsum(map(weight, asked & pair[1].keys)))
     best: _Match | None = None
     for label, item in ranked[:_MOST_STATEMENTS]:
         for clause in _nearest(claim, item.clauses(asked, several=several), weight):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from math import fsum
 from typing import Final, NamedTuple
 
 from context_engine.answer.clauses import Clause, ClauseCell
@@ -68,8 +69,8 @@ def covered(claim: Tokens, clause: Clause, weight: Weight) -> float:
     1.0 for a sentence without content.
     """
     content = content_keys(claim)
-    total = sum(map(weight, content))
-    return sum(map(weight, content & _keys(clause))) / total if total else 1.0
+    total = fsum(map(weight, content))  # exact: the same in every order of a set
+    return fsum(map(weight, content & _keys(clause))) / total if total else 1.0
 
 
 def _keys(clause: Clause) -> frozenset[str]:

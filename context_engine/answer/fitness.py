@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from math import log
+from math import fsum, log
 from typing import Final, NamedTuple
 
 from context_engine.answer.bands import inside, outside
@@ -300,10 +300,10 @@ def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[Qu
     everywhere = [{term: _strength(term, zone) for term in asked} for zone in zones]
     counts = {term: sum(_strength(term, zone[:2]) > 0.0 for zone in zones) for term in asked}
     weights = {term: _weight(question.weights[term], len(zones), counts[term]) for term in asked}
-    whole = sum(weights.values()) or 1.0
+    whole = fsum(weights.values()) or 1.0
     return [
         QuestionMatch(
-            coverage=sum(weights[term] * around[term] for term in asked) / whole,
+            coverage=fsum(weights[term] * around[term] for term in asked) / whole,
             literal=len(words.intersection(tokens(statement.text()))) / (len(words) or 1),
             missing=frozenset(term for term in asked if around[term] == 0.0),
             aside=frozenset(term for term in asked if 0.0 < around[term] <= AROUND),

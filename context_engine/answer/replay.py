@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.answer.answering import extracted
@@ -163,10 +164,15 @@ def _again(
     evidence: Sequence[Evidence],
     gathering: Gathering | None,
 ) -> list[Sentence]:
-    """Return the sentences that the record gives: those of the model's text checked again, or extracted again."""
+    """Return the sentences that the record gives: those of the model's text checked again, or extracted again.
+
+    A text that broke off, or was not read to its end, gives as many sentences as were checked then.
+    """
     if words.get("written") is not None and entry["mode"] == "model":
-        judge = words.get("judge")
-        return list(checked([words["written"]], evidence, None if judge is None else Judge(**judge)))
+        judge, model = words.get("judge"), entry["model"]
+        again = checked([words["written"]], evidence, None if judge is None else Judge(**judge))
+        broke_off = bool(model["prompt_sha256"]) and model["finish"] in {"", "failed"}
+        return list(islice(again, len(words["sentences"])) if broke_off else again)
     if not words["sentences"]:
         return []
     return list(extracted(result, evidence, gathering).sentences)

@@ -66,7 +66,7 @@ class ModelCall:
         prompt_sha256: of the messages as JSON, hex.
         parameters: of the call.
         text: what the model wrote.
-        finish: why the model stopped: stop, length, cancelled ...; "" if it did not end.
+        finish: why the model stopped: stop, length, cancelled, failed ...; "" if it was not read to its end.
         usage: tokens; None until the call has ended.
         cost: None without a price of the model, or if the call was not made.
         judge: the entailment model with its opinions, in the order of the sentences; None without one.
@@ -151,7 +151,14 @@ class Writer:
         messages = messages_of(question, context, notes)
         with closing(self._texts(messages, self._model.max_tokens, written, stopped)) as texts:
             written.judge = None if self._entails is None else Judge(self._entails.name, self._entails)
-            yield from checked(texts, evidence, written.judge)
+            try:
+                yield from checked(texts, evidence, written.judge)
+            except ChatModelError:
+                written.finish = "failed"
+                raise
+            except GeneratorExit:
+                written.finish = ""  # nobody read it to its end
+                raise
 
     def standalone(self, question: str, history: Sequence[ChatMessage]) -> str:
         """Return a question that can be understood without the conversation; the question itself if the model writes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import log, sqrt
+from math import fsum, log, sqrt
 from typing import Final, NamedTuple
 
 from context_engine.answer.conflicts import ConflictDifference
@@ -84,7 +84,7 @@ def _is_aligned(first: _Aligned, second: _Aligned, statements: Sequence[ReadStat
         return False
     if not (_names(left) <= right.words and _names(right) <= left.words):
         return False
-    common = sum(first.weights[word] * second.weights[word] for word in shared)
+    common = fsum(first.weights[word] * second.weights[word] for word in shared)
     return common >= _LEAST_COSINE * first.norm * second.norm
 
 
@@ -97,4 +97,4 @@ def _names(statement: ReadStatement) -> set[str]:
 
 
 def _length(weights: Iterable[float]) -> float:
-    return sqrt(sum(weight * weight for weight in weights))
+    return sqrt(fsum(weight * weight for weight in weights))

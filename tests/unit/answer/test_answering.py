@@ -13,7 +13,7 @@ from rich.console import Console
 from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
 from context_engine.answer.composed import Answer, answer_text
 from context_engine.answer.contract import response_of
-from context_engine.answer.replay import replay_answer
+from context_engine.answer.replay import AnswerReplay, replay_answer
 from context_engine.answer.values import Verdict
 from context_engine.answer.writing import Writer
 from context_engine.apps.cli.ask import print_answer
@@ -43,6 +43,12 @@ def answered(bank: Deployment, model: ScriptedModel | None = None, query: str = 
     history = options.pop("history", ())
     writer = None if model is None else Writer(model)
     return last_of(Answerer(bank.engine, writer=writer, **options).stream(asked(query), history))
+
+
+def replayed(bank: Deployment, answer_id: str) -> AnswerReplay:
+    ledger = bank.ledger.opened()
+    assert ledger is not None
+    return replay_answer(ledger, answer_id, counter=lambda _: ApproxTokenCounter())
 
 
 def label_of(bank: Deployment, text: str) -> str:
@@ -180,15 +186,32 @@ def test_a_model_that_fails_later_keeps_what_was_supported(bank):
     assert any("not complete" in warning for warning in answer.warnings)
 
 
+def test_a_model_that_fails_after_sentences_that_may_not_be_shown_is_no_answer(bank):
+    true, false = (text.replace("[1]", label_of(bank, "24 hours")) for text in (TRUE, FALSE))
+    broke = ChatModelError("it broke off")
+    withheld = answered(bank, ScriptedModel(false, "And", broke))
+    refused = answered(bank, ScriptedModel(true, false, "And", broke), policy="refuse")
+    whole = answered(bank, ScriptedModel(true, "And", broke), policy="refuse")
+    assert [answer.refusal and answer.refusal.code for answer in (withheld, refused, whole)] == [
+        "unsupported",
+        "unsupported",
+        None,
+    ]
+    assert all("not complete" in answer.warnings[-1] for answer in (withheld, refused, whole))
+    assert all(replayed(bank, answer.answer_id).identical for answer in (withheld, refused, whole))
+
+
 def test_a_reader_who_goes_away_stops_the_model_and_the_answer_is_recorded(bank):
     label = label_of(bank, "24 hours")
     model = ScriptedModel(TRUE.replace("[1]", label), "The Head of Desk approves the report", " [1]. ")
     events = Answerer(bank.engine, writer=Writer(model)).stream(asked())
-    assert [type(next(events)), type(next(events))] == [Started, Stated]
+    begun, stated = next(events), next(events)
+    assert [type(begun), type(stated)] == [Started, Stated]
     started = len(model.asked)
     events.close()
 
     assert (started, model.closed) == (1, 1)
+    assert replayed(bank, stated.answer.answer_id).identical
 
 
 def test_the_model_rewrites_a_question_that_leans_on_the_conversation(bank):

@@ -1,5 +1,8 @@
 """The check of a sentence against the passages that it cites: what is supported, and each rule by which it is not."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -375,3 +378,32 @@ def test_a_condition_before_the_first_predicate_is_not_left_out() -> None:
     false = "In this and other rules, generally, it is a note to the head of the group."
     assert codes(checked(false, text)) == {"condition"}
     assert checked(text, text).verdict is Verdict.SUPPORTED
+
+
+SEEDED = """
+from context_engine.answer.check import check
+from context_engine.answer.values import Evidence
+
+texts = ("The verifier shall limit failed attempts of a subscriber to one hundred on a single account.",
+         "A subscriber account shall be locked by the verifier, and the lock recorded in the log for audit.",
+         "Failed attempts shall be counted for each account, device and channel of the subscriber.")
+known = {f"[{n}]": Evidence(f"[{n}]", "s", f"c{n}", text, (), n, None, None, None) for n, text in enumerate(texts, 1)}
+words = " ".join(texts).split()
+for at in range(0, len(words) - 12, 3):
+    print(check(" ".join(words[at : at + 12]), list(known), known))
+"""
+
+
+@pytest.mark.slow
+def test_another_process_with_another_hash_seed_gives_the_same_verdicts_and_coverage():
+    """A replay compares them to the last digit, and runs in another process."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", SEEDED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(outputs) == 1 and b"coverage" in outputs.pop()
