@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from context_engine.answer.answering import Event, Finished, Started, Stated
-from context_engine.answer.composed import sentence_text, separator
+from context_engine.answer.composed import Answer, sentence_text, separator
 from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
 from context_engine.core.models import Principal
 from context_engine.errors import InvalidRequest, UnknownDomain
@@ -190,13 +190,14 @@ def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:
     return "user" if message.role == "user" else "assistant"
 
 
-def chat_completion(answer: AnswerResponse, body: CompletionRequest, created: int) -> ChatCompletion:
+def chat_completion(made: Answer, body: CompletionRequest, created: int, *, demo: bool) -> ChatCompletion:
     """Return an answer as a chat completion.
 
     Args:
         created: seconds since 1970.
     """
-    content = "\n\n".join(filter(None, (answer.text, _sources(answer))))
+    answer = response_of(made, demo=demo)
+    content = "\n\n".join([answer.text, *_notes(made, answer)])
     return ChatCompletion(
         id=_completion_id(answer.answer_id),
         created=created,
@@ -230,7 +231,7 @@ def chat_chunks(
                 yield chunk({"content": text if number == 1 else separator(answer) + text})
             case Finished(answer):
                 given = response_of(answer, demo=demo)
-                rest = _rest(given)
+                rest = _rest(answer, given)
                 if rest:
                     yield chunk({"content": rest})
                 yield chunk({}, "stop", context_engine=given.model_dump(mode="json"))
@@ -240,18 +241,19 @@ def chat_chunks(
     yield "data: [DONE]\n\n"
 
 
-def _rest(answer: AnswerResponse) -> str:
-    """Return what follows the sentences: the refusal, or the disagreements and the sources."""
+def _rest(made: Answer, answer: AnswerResponse) -> str:
+    """Return what follows the sentences: the refusal, or the disagreements; then the sources and the warnings."""
+    notes = _notes(made, answer)
     if answer.refusal is not None:
-        return answer.refusal.message
-    parts = [*(conflict.message for conflict in answer.conflicts), _sources(answer)]
-    return "".join(f"\n\n{part}" for part in parts if part)
+        return "\n\n".join([answer.refusal.message, *notes])
+    return "".join(f"\n\n{part}" for part in (*(conflict.message for conflict in answer.conflicts), *notes))
 
 
-def _sources(answer: AnswerResponse) -> str:
-    if answer.refusal is not None or not answer.citations:
-        return ""
-    return "\n".join(f"- {citation_line(citation)}" for citation in answer.citations)
+def _notes(made: Answer, answer: AnswerResponse) -> list[str]:
+    """Return the cited passages, unless the answer is refused, and the warnings about the answer itself."""
+    cited = () if answer.refusal is not None else answer.citations
+    sources = "\n".join(f"- {citation_line(citation)}" for citation in cited)
+    return [part for part in (sources, *made.own_warnings) if part]
 
 
 def _usage(answer: AnswerResponse) -> ChatUsageOut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -11,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from context_engine.answer.answering import Answerer, Finished, Started, Stated, last_of
+from context_engine.answer.chat import ChatMessageIn, CompletionRequest, chat_chunks, chat_completion
 from context_engine.answer.composed import Answer, answer_text
 from context_engine.answer.contract import response_of
 from context_engine.answer.replay import AnswerReplay, replay_answer
@@ -177,6 +179,20 @@ def test_people_are_told_what_an_answer_warns_of(bank):
     print_answer(printed, answer, Places(answer.result, None))
     assert warning in printed.file.getvalue()  # type: ignore[attr-defined]
     assert answer_view(answer).warnings == (warning,)
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_chat_client_reads_what_an_answer_warns_of(bank, stated):
+    """It shows its reader the text alone, and proxies drop every other field."""
+    true = TRUE.replace("[1]", label_of(bank, "24 hours"))
+    model = ScriptedModel(*([true] if stated else []), "And", ChatModelError("it broke off"))
+    body = CompletionRequest(model="ORM", messages=(ChatMessageIn(role="user", content=QUESTION),))
+    events = list(Answerer(bank.engine, writer=Writer(model)).stream(asked()))
+    chunks = [json.loads(line[6:]) for line in chat_chunks(events, body, 0, demo=False) if "[DONE]" not in line]
+    streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    whole = chat_completion(last_of(events), body, 0, demo=False).choices[0].message.content
+    assert streamed == whole
+    assert whole.endswith(last_of(events).own_warnings[0]) and "it broke off" in whole
 
 
 def test_a_model_that_fails_later_keeps_what_was_supported(bank):

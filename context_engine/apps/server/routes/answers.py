@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Scope
 
-from context_engine.answer.answering import Event
+from context_engine.answer.answering import Event, last_of
 from context_engine.answer.asking import answer_events, answer_question, check_given, compared_answers
 from context_engine.answer.chat import (
     ChatCompletion,
@@ -68,8 +68,10 @@ class _Question(NamedTuple):
             deployment, asked, principal=caller.principal, caller=self.app, request_id=self.request_id, finder=finder
         )
 
-    def events(self, deployment: Deployment, caller: Authenticated, stopped: Stopped) -> Generator[Event, None, None]:
-        """Return the events of the answer; `stopped` is asked while a model writes."""
+    def events(
+        self, deployment: Deployment, caller: Authenticated, stopped: Stopped | None
+    ) -> Generator[Event, None, None]:
+        """Return the events of the answer; `stopped`, if there is one, is asked while a model writes."""
         asked, finder, key = self.asked, finder_of(deployment, self.asked), self.request_id
         return answer_events(
             deployment,
@@ -151,7 +153,8 @@ async def chat_completions(request: Request, body: CompletionRequest) -> Respons
     if not body.stream:
 
         def work(deployment: Deployment, caller: Authenticated) -> ChatCompletion:
-            return chat_completion(question.answer(deployment, caller), body, now)
+            answer = last_of(question.events(deployment, caller, None))
+            return chat_completion(answer, body, now, demo=deployment.demo)
 
         return await service.json(request, work, turn)
 
