@@ -296,7 +296,7 @@ class LocalBase(Holdings, LocalAdapterKeeping, CalibrationKeeping):
     def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True, embed_within_s: float) -> list[Link]:
         """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
 
-        Args: and errors as in `answers`.
+        Arguments and errors are those of `answers`.
         """
         from context_engine.adapters.sources.local.graph import linked  # few searches follow links
 

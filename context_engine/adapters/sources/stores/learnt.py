@@ -104,7 +104,7 @@ class Learnt:
         }
 
     def version(self, keys: Collection[int]) -> str:
-        """Return what answers to a reader of some classes depend on: a text that changes with it."""
+        """Return a text that changes whenever what is learnt for a reader of some classes changes."""
         calibrations = [row for row in self._fields["calibrations"] if row[2] in keys]
         return repr((calibrations, self.adapters(None).version(keys)))
 

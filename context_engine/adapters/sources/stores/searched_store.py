@@ -123,7 +123,7 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
     def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> list[Link]:
         """Return the chunks of a source that the origins of a query lead to; see `stores.links.links`.
 
-        Args: and errors as in `answers`.
+        Arguments and errors are those of `answers`.
         """
         asked = query.query
         question = question_of(asked.words or asked.text, self.options, asked.expansions)
