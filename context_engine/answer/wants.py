@@ -18,6 +18,7 @@ _NUMBER: Final = rf"(?:\d+(?:[.,]\d+)*|{_WORDED})"
 _PERIOD: Final = r"(?:second|minute|hour|day|week|fortnight|month|quarter|year)"
 _SPAN: Final = (
     r"(?<!\bevery )(?<!\beach )(?<!\bper )"
+    r"(?!an? second (?!of|or|and|to|after|before)[a-z]|an? quarter of )"
     rf"\b(?:{_NUMBER}(?:\s*(?:-|–|to|or|and)\s*{_NUMBER})?(?:\s*\([\w ]{{1,12}}\))?|an?|half an?)"
     rf"[\s-]*(?:(?:full|business|working|calendar|consecutive|further)\s+)*{_UNIT}\b"
 )

@@ -11,6 +11,8 @@ from context_engine.answer.wants import Expression, has, places_of
         (Expression.DURATION, "retained for seven years"),
         (Expression.DURATION, "within 5 Business Days"),
         (Expression.DURATION, "a 15-minute timeout"),
+        (Expression.DURATION, "within a second of the call"),
+        (Expression.DURATION, "for a quarter, at most"),
         (Expression.DURATION, "revoked immediately"),
         (Expression.AGE, "complete by age 18"),
         (Expression.AGE, "Age: 69"),
@@ -38,6 +40,8 @@ def test_held(kind, text):
     ("kind", "text"),
     [
         (Expression.DURATION, "a timely report"),
+        (Expression.DURATION, "a second copy, and a second process for it"),
+        (Expression.DURATION, "a quarter of the staff"),
         (Expression.AGE, "on pages 12 and 13"),
         (Expression.DURATION, "issued every two years"),
         (Expression.FREQUENCY, "within 7 days"),
