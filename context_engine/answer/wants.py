@@ -75,7 +75,7 @@ class Expression(Enum):
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
     LENGTH = _form(
-        rf"{_NUMBER}\s+(?:characters?|chars?|digits?|letters?|symbols?|bits?|bytes?|words?|lines?|pages?|mm|cm|m|km|metres?"
+        rf"\b{_NUMBER}\s+(?:characters?|chars?|digits?|letters?|symbols?|bits?|bytes?|words?|lines?|pages?|mm|cm|m|km|metres?"
         rf"|meters?|inch(?:es)?|feet)\b|\b(?:length|size|long)\b[^.;|]{{0,30}}?\b{_NUMBER}\b"
     )
     DATE = _form(

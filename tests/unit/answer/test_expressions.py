@@ -40,6 +40,7 @@ def test_held(kind, text):
     ("kind", "text"),
     [
         (Expression.DURATION, "a timely report"),
+        (Expression.LENGTH, "dedicated telephone lines"),
         (Expression.DURATION, "a second copy, and a second process for it"),
         (Expression.DURATION, "a quarter of the staff"),
         (Expression.AGE, "on pages 12 and 13"),
