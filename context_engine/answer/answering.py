@@ -7,6 +7,7 @@ evidence missing is refused before a model is asked.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,8 @@ from context_engine.core.query.follow_up import needs_subject
 from context_engine.core.query.spelling import reworded
 from context_engine.core.tracing import Step, spanned
 from context_engine.errors import ChatModelError, CostLimitReached, InvalidRequest
+
+logger = logging.getLogger(__name__)
 
 _POLICIES: Final = get_args(AnswerPolicy)
 _MOST_EXTRACTED: Final = 3
@@ -263,7 +266,7 @@ class Answerer:
                 return
             except ChatModelError as error:
                 answer.mode = "extractive"
-                answer.warnings.append(f"The model did not answer, so the sentences are quoted: {error}")
+                _failed(answer, "The model did not answer, so the sentences are quoted", error)
         parts = _extractions(answer.result, answer.evidence, answer.gathering)
         extraction = _together(list(parts.values()))
         answer.wants, answer.refusal = extraction.wants, extraction.refusal
@@ -297,13 +300,19 @@ def _let_through(answer: Answer, sentences: Iterable[Sentence]) -> Iterator[Sent
     except ChatModelError as error:
         if not answer.sentences:
             raise
-        answer.warnings.append(f"The answer is not complete: {error}")
+        _failed(answer, "The answer is not complete", error)
     if not answer.sentences:
         answer.refusal = AnswerRefusal("no_sentence", _NO_SENTENCE)
     elif not answer.allowed or (whole and len(answer.allowed) < len(answer.sentences)):
         answer.refusal = AnswerRefusal("unsupported", _UNSUPPORTED)
     elif whole:
         yield from answer.allowed
+
+
+def _failed(answer: Answer, outcome: str, error: ChatModelError) -> None:
+    """Tell the reader and, in the log, the operator that the model failed."""
+    logger.warning("answer to search %s: %s", answer.result.search_id, error)
+    answer.warnings.append(f"{outcome}: {error}")
 
 
 def standalone(writer: Writer, question: str, history: Sequence[ChatMessage]) -> tuple[str, list[str]]:

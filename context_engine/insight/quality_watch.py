@@ -195,12 +195,12 @@ class QualityWatch:
     def _read(self, ledger: Ledger) -> None:
         ledger.integrate()
         if self._next is None:
-            first = ledger.rows(Criteria(since=self.since, newest_first=False, limit=1))
+            first = ledger.rows(Criteria(since=self.since, log_order=True, limit=1))
             self._next = max(first[0].index, ledger.minimum_index) if first else ledger.size
-        start, end = self._next, ledger.size
+        start, end, begin = self._next, ledger.size, utc_text(self.since)
         for stored in ledger.entries(start, end):
             entry = None if stored.entry is None else _entry(stored.entry, ledger)
-            if entry is not None:
+            if entry is not None and str(entry.get("time")) >= begin:
                 self._note(entry)
         self._next = max(start, end)
 

@@ -34,6 +34,7 @@ _TRACED: Final = (*_COUNTED, *_DIFY)
 _PARENT: Final = ("traceparent", "tracestate")
 _OPENED: Final = (*_COUNTED, *_DIFY, PATH)
 _CHECKED: Final = ("/api", "/v1", *_DIFY)
+_CUT_OFF: Final = "the service stops, and this request was not done in the time that server_stop_s gives"
 _LEFT: Final = 499  # the caller left without an answer
 _MOST_NAMED: Final = 600
 _LONG: Final = 65_536
@@ -128,11 +129,18 @@ class Gate:
         except Exception as error:  # the caller always gets an answer, and the log the error
             if answer.started:
                 raise
-            response = told(self._forms, scope, error, answer.request_id)
-            await response(scope, receive, answer.send)
+            await self._tell(error, answer, scope, receive)
+        except asyncio.CancelledError:
+            if answer.started or not self._service.readiness.draining:
+                raise
+            await self._tell(HttpProblem("not_ready", _CUT_OFF, headers={"Retry-After": "5"}), answer, scope, receive)
         finally:
             method, route = self._service.metrics.answered(scope, answer.status, time.monotonic() - begun)
             current_span().tell(HttpAnswered(method, route, answer.status, answer.request_id))
+
+    async def _tell(self, error: Exception, answer: _OutgoingAnswer, scope: Scope, receive: Receive) -> None:
+        response = told(self._forms, scope, error, answer.request_id)
+        await response(scope, receive, answer.send)
 
     def _authorization(self, scope: Scope, headers: Headers, *, is_page: bool) -> str | None:
         sent = _text(headers, b"authorization")

@@ -75,6 +75,7 @@ class Criteria:
         since, until: since <= time < until; aware.
         domain, caller, kind, decision, status, search_id: as in `RecordRow`.
         newest_first: of equal times the higher index counts as newer.
+        log_order: by index and not by time, which goes back where a clock was set back; oldest first.
     """
 
     since: datetime | None = None
@@ -87,6 +88,7 @@ class Criteria:
     search_id: str | None = None
     limit: int | None = None
     newest_first: bool = True
+    log_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,8 @@ class MentionCriteria:
 
 def find_rows(connection: Connection, criteria: Criteria) -> list[RecordRow]:
     """Return the records that meet all criteria, in order of time."""
-    order = (record.c.time.desc(), record.c.idx.desc()) if criteria.newest_first else (record.c.time, record.c.idx)
+    by_time = (record.c.time.desc(), record.c.idx.desc()) if criteria.newest_first else (record.c.time, record.c.idx)
+    order = (record.c.idx,) if criteria.log_order else by_time
     rows = connection.execute(select(*_RECORD).where(*conditions(criteria)).order_by(*order).limit(criteria.limit))
     return [RecordRow(*row) for row in rows]
 

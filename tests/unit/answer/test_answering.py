@@ -195,11 +195,12 @@ def test_a_chat_client_reads_what_an_answer_warns_of(bank, stated):
     assert whole.endswith(last_of(events).own_warnings[0]) and "it broke off" in whole
 
 
-def test_a_model_that_fails_later_keeps_what_was_supported(bank):
+def test_a_model_that_fails_later_keeps_what_was_supported(bank, caplog):
     label = label_of(bank, "24 hours")
     answer = answered(bank, ScriptedModel(TRUE.replace("[1]", label), "And", ChatModelError("it broke off")))
     assert [sentence.verdict for sentence in answer.shown] == [Verdict.SUPPORTED]
     assert any("not complete" in warning for warning in answer.warnings)
+    assert f"{answer.result.search_id}: it broke off" in caplog.text, "its operator learns of it too"
 
 
 def test_a_model_that_fails_after_sentences_that_may_not_be_shown_is_no_answer(bank):

@@ -50,7 +50,7 @@ class ListedLedger:
         pass
 
     def rows(self, criteria: Criteria) -> list[Any]:
-        assert criteria.since is not None
+        assert criteria.since is not None and criteria.log_order
         times = [json.loads(entry)["time"] for entry in self.all if entry != DAMAGED]
         later = [index for index, time in enumerate(times) if time >= utc_text(criteria.since)]
         return [SimpleNamespace(index=index) for index in later[:1]]
@@ -106,6 +106,12 @@ def test_only_records_since_the_day_are_read_and_each_once() -> None:
     watch.read_on(cast(Ledger, ledger))
     watch.read_on(cast(Ledger, ledger))
     assert (ledger.read, watch.lines("NPA")[0].recent) == (6, Count(0, 6))
+
+
+def test_a_clock_that_was_set_back_hides_no_record() -> None:
+    """The log goes on while the time goes back; what is then dated before the day is not read."""
+    watch = watched([search(minute) for minute in (10, 11, 5, -3, 12)])
+    assert watch.lines("NPA")[0].recent == Count(0, 4)
 
 
 def test_a_restart_changes_nothing() -> None:

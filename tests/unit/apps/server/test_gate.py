@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from context_engine.apps.server.body import read_body
+from context_engine.apps.server.gate import Gate
 from context_engine.apps.server.problems import HttpProblem
 from context_engine.core.models import Settings
 from tests.unit.apps.server.small_service import TOKEN, small_client, small_service
@@ -187,6 +189,38 @@ def test_a_service_that_stops_closes_the_connection_with_each_answer() -> None:
     service.readiness.draining = True
     assert client.get("/healthz").headers["connection"] == "close"
     assert code(client.get("/readyz")) == (503, "not_ready")
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_request_that_is_cut_off_when_the_service_stops_is_told_so(stopping: bool) -> None:
+    async def never(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise asyncio.CancelledError
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    sent: list[Any] = []
+    service = small_service()
+    service.readiness.draining = stopping
+    gate = Gate(never, service, {})
+    asked: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/healthz",
+        "headers": [],
+        "query_string": b"",
+        "app": None,
+    }
+    if stopping:
+        asyncio.run(gate(asked, receive, send))
+        assert sent[0]["status"] == 503
+        assert json.loads(sent[1]["body"])["code"] == "not_ready"
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(gate(asked, receive, send))
 
 
 def test_names_that_are_listed_hold_for_every_address_with_a_token() -> None:

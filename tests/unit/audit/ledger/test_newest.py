@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -59,6 +60,12 @@ def test_pages_follow_each_other_without_gap_or_repetition(filled):
         pages.append(indices(rows))
         before = rows[-1].index
     assert pages == [[4, 5], [3, 2], [1, 0]]
+
+
+def test_records_can_be_read_in_the_order_of_the_log_where_a_clock_was_set_back(filled):
+    since = datetime(2026, 3, 2, 10, 0, 3, tzinfo=UTC)
+    assert indices(filled.rows(Criteria(since=since, newest_first=False))) == [5, 4]
+    assert indices(filled.rows(Criteria(since=since, log_order=True))) == [4, 5]
 
 
 @pytest.mark.parametrize(
