@@ -149,7 +149,7 @@ def _differing(claim: Tokens, clause: Clause) -> Iterator[SentenceFinding]:
         claimed, stated = _counted(claim, kind), _counted(_told(claim, clause), kind)
         needed = _counted(clause.tokens if kind in _COUNTED else clause.own, kind)
         if kind not in _COUNTED:
-            claimed, stated, needed = Counter(set(claimed)), Counter(set(stated)), Counter(set(needed))
+            claimed, stated, needed = (Counter(dict.fromkeys(counts, 1)) for counts in (claimed, stated, needed))
         if clause.cells and kind is MeaningKind.MODAL and any(token.value for token in claim):
             claimed.pop("must", None)  # a row says "24 hours", a sentence "must ... within 24 hours"
         for key in claimed - stated:

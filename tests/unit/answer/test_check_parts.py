@@ -313,6 +313,16 @@ def test_the_object_of_a_preposition_is_not_the_subject_if_it_has_several_words(
     assert checked("A trading desk must keep its files.", text).verdict is Verdict.SUPPORTED
 
 
+def test_findings_stand_in_the_order_of_the_sentence() -> None:
+    """A replay must give them in the same order in every process, whatever the order of its sets is."""
+    modals = ["could", "should", "may", "must"]
+    for first, *others in (modals, modals[::-1], modals[2:] + modals[:2]):
+        sentence = f"Desks {first} keep a register of gifts, {' '.join(f'{modal} close it,' for modal in others)}."
+        details = [finding.detail for finding in checked(sentence, "Desks keep a register of gifts.").findings]
+        told = [detail.split('"')[1] for detail in details if detail.startswith("the sentence says")]
+        assert told == [first, *others]
+
+
 def test_modals_do_not_change_their_verbs() -> None:
     text = "The desk must promptly report the loss and may close the book."
     assert checked("The desk must report the loss and may close the book.", text).verdict is Verdict.SUPPORTED
