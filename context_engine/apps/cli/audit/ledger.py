@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredCheckpoint
+    from context_engine.core.models import SearchResult
 
 
 NO_KEY: Final = (
@@ -176,19 +177,21 @@ def say_unproved(sentences: Iterable[str]) -> None:
         note(sentence, style="yellow")
 
 
-def read_saved(file: Path) -> dict[str, Any]:
-    """Read a file written by `search --json --full`.
+def read_saved(file: Path) -> tuple[SearchResult, dict[str, Any]]:
+    """Read a file written by `search --json --full`; return the result, and the whole as JSON values.
 
     Raises:
         ConfigError: the file cannot be read.
-        InvalidRequest: it holds no JSON object.
+        InvalidRequest: it holds no saved result, or that of another version of this package.
     """
     import json
 
+    from context_engine.audit.record.parts import load_result
+
     try:
         saved = json.loads(read_file(file))
+        return load_result(saved), saved
     except (ValueError, RecursionError):
         raise InvalidRequest(f"{file} holds no JSON") from None
-    if not isinstance(saved, dict):
-        raise InvalidRequest(f"{file} holds no JSON object")
-    return saved
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{file}: {error}") from None

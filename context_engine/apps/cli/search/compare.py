@@ -135,9 +135,7 @@ def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Com
 
 
 def _of_file(at: LedgerLocation, file: Path) -> _ComparedAnswer:
-    from context_engine.audit.record.parts import load_result
-
-    result = load_result(read_saved(file))
+    result, _ = read_saved(file)
     masks = result.settings.values.mask_contexts
     mask = open_context(at.configuration, build_demo=False).setup.mask() if masks else None
     return _ComparedAnswer(result, None, mask, 0)
