@@ -53,13 +53,18 @@ class OpenLedger:
     ledger: Ledger
 
 
-def with_ledger(command: F) -> F:
-    """Give a command the options that locate ledger and configuration, as one argument `at`."""
+def with_ledger(command: F, *, always: bool = True) -> F:
+    """Give a command the options that locate ledger and configuration, as one argument `at`.
+
+    Args:
+        always: the command reads a ledger in every case, so the extra `audit` must be installed.
+    """
 
     def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
         from context_engine.wiring.audit import check_installed
 
-        check_installed()
+        if always:
+            check_installed()
         return command(at=LedgerLocation(location, ledger), **options)
 
     option = click.option(

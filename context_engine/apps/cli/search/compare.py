@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -62,7 +63,7 @@ class _ComparedAnswer(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Write the comparison as one JSON object, contexts included.")
 @click.option("--save", type=FILE, metavar="FILE", help="Append the JSON object to FILE as one line.")
 @with_acting
-@with_ledger
+@partial(with_ledger, always=False)
 def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> int:
     """Show an answer next to its baseline, and why they differ.
 
