@@ -89,7 +89,7 @@ def _text(path: Path, label: str) -> str:
             raise ConfigError(f"is larger than {_MAX_BYTES} bytes: this is not a configuration file", file=label)
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text (byte {error.start})", file=label) from None
+        raise ConfigError(f"is not UTF-8 text (byte {error.start}): save it as UTF-8", file=label) from None
     except OSError as error:
         raise unreadable(error, label) from None
 

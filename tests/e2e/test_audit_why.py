@@ -125,7 +125,7 @@ def test_what_is_called_wrongly_is_said_in_one_line(bank: Path) -> None:
         (("no-record", "a"), "no record 'no-record'"),
         (("--file", "saved.json", "a", "b"), "and a CHUNK"),
         (("--file", "saved.json", "a", "--query", "x"), "--query and --ledger are for"),
-        (("--file", "saved.json", "a"), "this is not a saved result"),
+        (("--file", "saved.json", "a"), "saved.json: this is not a saved result"),
     ):
         result = run("audit", "why", *args)
         assert (result.exit_code, problem in result.stderr) == (2, True), (args, result.stderr)

@@ -500,6 +500,11 @@ class TestTags:
     def test_what_search_wrote_is_good(self, form: str) -> None:
         assert "good" in ok("tags", "check", f"answer.{form}")
 
+    def test_utf_16_is_read_too(self, bank: Path) -> None:
+        """The shell of Windows writes it."""
+        (bank / "wide.json").write_text((bank / "answer.json").read_text("utf-8"), "utf-16")
+        assert "good" in ok("tags", "check", "wide.json")
+
     def test_stdin_and_json(self, bank: Path) -> None:
         report = ok("tags", "check", "-", "--json", stdin=(bank / "answer.json").read_bytes())
         assert report["ok"] is True

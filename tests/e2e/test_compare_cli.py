@@ -34,6 +34,13 @@ def run(*args: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(main, list(args), input=stdin)
 
 
+def test_a_question_needs_no_ledger_and_a_record_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.wiring.audit.find_spec", lambda name: None)  # the extra `audit` is missing
+    assert run("compare", QUERY, "-d", "NPA").exit_code == 0
+    missing = run("compare", "--record", "a")
+    assert missing.exit_code == 2 and "dify-context-engine[audit]" in missing.stderr
+
+
 def test_the_table_has_every_chunk_once_with_its_reason() -> None:
     shown = run("compare", QUERY, "-d", "NPA")
     found = json.loads(run("compare", "-", "-d", "NPA", "--json", stdin=QUERY).stdout)["data"]

@@ -39,6 +39,12 @@ def test_contradictions_are_listed_with_who_yields_and_settled_with_a_reason(dat
     assert "for other banks" in shown and "less authority" in shown
 
 
+def test_without_the_extra_audit_the_answers_are_not_counted(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.wiring.audit.find_spec", lambda name: None)
+    findings = json.loads(run(data, "--domain", "DCE", "--all", "--json").stdout)["findings"]
+    assert {row["answers_that_showed_it"] for row in findings} == {None}
+
+
 def test_parallel_mandates_are_shown_on_request(data: Path) -> None:
     plain = json.loads(run(data, "--domain", "DESK", "--json").stdout)["findings"]
     assert {row["parallel"] for row in plain} == {False}

@@ -80,6 +80,15 @@ def test_documents_are_ingested_into_a_copy(bank: Bank, tmp_path: Path) -> None:
     assert set(bank.changes("--documents", str(tmp_path / "documents"))) == {"same"}  # the change is made
 
 
+def test_a_draft_of_one_document_asks_nobody_to_remove_the_others(bank: Bank, tmp_path: Path) -> None:
+    """The command would remove them from the base in force."""
+    policy = next((bank.folder / "documents/policies").iterdir())
+    shutil.copytree(policy.parent, tmp_path / "draft/policies")
+    (tmp_path / "draft/policies" / policy.name).write_text("# Leave\n\nLeave is approved by the manager.\n", "utf-8")
+    done = bank.run("audit", "rehearse", "--domain", "HANDBOOK", "--documents", str(tmp_path / "draft"), codes=(0, 3))
+    assert "gone, but kept" not in done.stderr and "--prune" not in done.stderr
+
+
 def test_a_page_quotes_what_is_lost_and_gained(bank: Bank, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text('{"stage2_top_k": 1}', "utf-8")
     page = tmp_path / "pages/rehearsal.html"

@@ -152,7 +152,7 @@ class App(LazyGroup):
             error_line("terminated" if terminated else "interrupted")
             ctx.exit(TERMINATED if terminated else INTERRUPTED)
         except click.UsageError as error:
-            if as_json and error.ctx is not None and any("--json" in param.opts for param in error.ctx.command.params):
+            if as_json and (error.ctx is None or any("--json" in param.opts for param in error.ctx.command.params)):
                 _write_error("usage", error.format_message())
             raise
         except (click.ClickException, click.Abort, click.exceptions.Exit):
@@ -230,11 +230,12 @@ def _open_streams() -> None:
 
 def _show_usage(error: click.UsageError) -> None:
     """Show a usage error in one line; a group without a command shows its help."""
-    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+    if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-    else:
-        message = error.format_message().rstrip(".")
-        error_line(f"{message}{'' if message.endswith('?') else '.'} See '{error.ctx.command_path} --help'.")
+        return
+    message = error.format_message().rstrip(".")
+    path = "context-engine" if error.ctx is None else error.ctx.command_path  # click does not say for all of them
+    error_line(f"{message}{'' if message.endswith('?') else '.'} See '{path} --help'.")
 
 
 def with_debug(command: F) -> F:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from context_engine.apps.cli.ingest_report import keep_report, next_commands, pr
 from context_engine.apps.cli.kb.base import print_calibrations
 from context_engine.apps.cli.options import FILE
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.core.models import DomainSpec, SourceSpec
+from context_engine.core.models import DomainSpec, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
 if TYPE_CHECKING:
@@ -159,8 +159,12 @@ def ingest(path: str, location: ConfigLocation, domain: str | None, watch: bool,
     return 0 if complete else DEGRADED
 
 
-def ingest_once(context: CliContext, request: IngestCommand) -> bool:
-    """Run once and print the report; return whether every document is where it should be."""
+def ingest_once(context: CliContext, request: IngestCommand, *, rehearsed: bool = False) -> bool:
+    """Run once and print the report; return whether every document is where it should be.
+
+    Args:
+        rehearsed: a draft of some documents goes into a copy of the base: the others are not missed.
+    """
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.core.protocols import ReportingSink, SinkReport
     from context_engine.settings.dataset_ids import with_dataset_ids
@@ -180,6 +184,9 @@ def ingest_once(context: CliContext, request: IngestCommand) -> bool:
         context.setup, domain, specs, request.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:
         report = _run(context, request, specs, sink)
+    if rehearsed:
+        notices = tuple(notice for notice in report.notices if notice.code is not NoticeCode.DOCUMENTS_GONE)
+        report = replace(report, kept=(), notices=notices)
     calibrations: list[DomainCalibration] = []
     if not request.dry_run:
         written_to = [spec.id for spec in specs if request.source_id in (None, spec.id)]

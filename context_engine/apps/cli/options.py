@@ -100,8 +100,30 @@ class Moment(_ParamType[datetime]):
         """Return the moment, in UTC if it names no zone."""
         moment = to_moment(value)
         if moment is None:
-            self.fail(f"{value!r} is not a moment: write it as 2025-06-30T12:00:00Z", param, ctx)
+            self.fail(f"{value!r} is not a moment: write it as 2025-06-30 or 2025-06-30T12:00:00Z", param, ctx)
         return moment
+
+
+def period_options(since: str, until: str) -> tuple[Callable[[F], F], Callable[[F], F]]:
+    """Return the options `--since` and `--until`, which are refused if nothing lies between them.
+
+    Args:
+        since, until: their help.
+    """
+    return (
+        click.option("--since", type=Moment(), metavar="MOMENT", callback=_in_order, help=since),
+        click.option("--until", type=Moment(), metavar="MOMENT", callback=_in_order, help=until),
+    )
+
+
+def _in_order(ctx: click.Context, param: click.Parameter, value: datetime | None) -> datetime | None:
+    since, until = (value if param.name == name else ctx.params.get(name) for name in ("since", "until"))
+    if since is not None and until is not None and until <= since:
+        raise click.UsageError(
+            f"Nothing lies between --since {since:%Y-%m-%dT%H:%M:%SZ} and --until {until:%Y-%m-%dT%H:%M:%SZ}: a period "
+            "ends before --until. For whole days name the day after the last one."
+        )
+    return value
 
 
 class TimeSpan(_ParamType[timedelta | datetime]):

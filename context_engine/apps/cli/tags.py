@@ -77,9 +77,9 @@ def _content(file: str) -> str:
     if len(data) > _MOST_BYTES:
         raise InvalidRequest(f"is larger than {_MOST_BYTES // 1_000_000} MB")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(json.detect_encoding(data))  # PowerShell 5 writes UTF-16
     except UnicodeDecodeError:
-        raise InvalidRequest("is not UTF-8 text") from None
+        raise InvalidRequest("is not UTF-8 text: save it as UTF-8") from None
 
 
 def _read(path: Path) -> bytes:

@@ -27,7 +27,7 @@ def test_json_with_comments_and_a_byte_order_mark(tmp_path: Path) -> None:
         ('{"a": 1, "a": 2}', "a: appears twice"),
         ('{"a": NaN}', "NaN is not a JSON number"),
         ("[1]", "holds a list: it must hold keys"),
-        (b"\xff\xfe", "is not UTF-8 text (byte 0)"),
+        (b"\xff\xfe", "is not UTF-8 text (byte 0): save it as UTF-8"),
         ('{"a": ' * 3000 + "1" + "}" * 3000, "is nested deeper"),
         ('{"a": ' * 25 + "1" + "}" * 25, "is nested deeper"),
         (" " * 1_000_001, "is larger than 1000000 bytes"),

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
@@ -21,7 +21,7 @@ from context_engine.apps.cli.audit.ledger import (
     with_ledger,
 )
 from context_engine.apps.cli.console import note, publish, writing
-from context_engine.apps.cli.options import PLACE
+from context_engine.apps.cli.options import PLACE, period_options, with_options
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.text import counted
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _OWNER_ALONE: Final = 0o600
 _REPORTED: Final = 100  # records between two steps of the progress bar
-_FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
 
 EXPORT: Final = """\b
 Examples:
@@ -43,10 +42,6 @@ Examples:
 """
 
 
-def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -> datetime | None:
-    return None if value is None else value.replace(tzinfo=UTC)
-
-
 @click.command(epilog=EXPORT)
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "tiles"]), required=True, help="What is written.")
 @click.option("--out", type=PLACE, metavar="PATH", help="The file, or the folder for tiles; default: stdout.")
@@ -54,10 +49,9 @@ def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -
     "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="The rows of a csv."
 )
 @click.option("--with-texts", is_flag=True, help="Include questions, candidates and texts; not in a csv.")
-@click.option(
-    "--since", type=click.DateTime(_FORMS), callback=_utc, help="Records from this moment on (UTC); not for tiles."
+@with_options(
+    *period_options("Records from this moment on (UTC); not for tiles.", "Records before this moment; not for tiles.")
 )
-@click.option("--until", type=click.DateTime(_FORMS), callback=_utc, help="Records before this moment; not for tiles.")
 @click.option("--domain", metavar="DOMAIN", help="Records of this domain; not for tiles.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object about the export; needs --out.")
 @with_ledger

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredCheckpoint
+    from context_engine.core.models import SearchResult
 
 
 NO_KEY: Final = (
@@ -52,13 +53,18 @@ class OpenLedger:
     ledger: Ledger
 
 
-def with_ledger(command: F) -> F:
-    """Give a command the options that locate ledger and configuration, as one argument `at`."""
+def with_ledger(command: F, *, always: bool = True) -> F:
+    """Give a command the options that locate ledger and configuration, as one argument `at`.
+
+    Args:
+        always: the command reads a ledger in every case, so the extra `audit` must be installed.
+    """
 
     def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
         from context_engine.wiring.audit import check_installed
 
-        check_installed()
+        if always:
+            check_installed()
         return command(at=LedgerLocation(location, ledger), **options)
 
     option = click.option(
@@ -176,19 +182,21 @@ def say_unproved(sentences: Iterable[str]) -> None:
         note(sentence, style="yellow")
 
 
-def read_saved(file: Path) -> dict[str, Any]:
-    """Read a file written by `search --json --full`.
+def read_saved(file: Path) -> tuple[SearchResult, dict[str, Any]]:
+    """Read a file written by `search --json --full`; return the result, and the whole as JSON values.
 
     Raises:
         ConfigError: the file cannot be read.
-        InvalidRequest: it holds no JSON object.
+        InvalidRequest: it holds no saved result, or that of another version of this package.
     """
     import json
 
+    from context_engine.audit.record.parts import load_result
+
     try:
         saved = json.loads(read_file(file))
+        return load_result(saved), saved
     except (ValueError, RecursionError):
         raise InvalidRequest(f"{file} holds no JSON") from None
-    if not isinstance(saved, dict):
-        raise InvalidRequest(f"{file} holds no JSON object")
-    return saved
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{file}: {error}") from None

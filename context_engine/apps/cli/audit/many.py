@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from context_engine.apps.cli.console import note, print_line, print_table, publish, writing
-from context_engine.apps.cli.options import FILE, F, Moment, gathered
+from context_engine.apps.cli.options import FILE, F, gathered, period_options
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.text import counted
 from context_engine.errors import ConfigError, ContextEngineError
@@ -77,8 +77,7 @@ def with_selection(command: F) -> F:
 
 
 _OPTIONS: Final = (
-    click.option("--since", type=Moment(), metavar="MOMENT", help="Many searches: from this moment on."),
-    click.option("--until", type=Moment(), metavar="MOMENT", help="Many searches: those before this moment."),
+    *period_options("Many searches: from this moment on.", "Many searches: those before this moment."),
     click.option("--domain", "-d", metavar="NAME", help="Many searches: only of this domain."),
     click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N searches by --seed."),
     click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose."),

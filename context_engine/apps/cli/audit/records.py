@@ -19,7 +19,7 @@ from context_engine.apps.cli.audit.ledger import (
     with_ledger,
 )
 from context_engine.apps.cli.console import note, print_json_line, print_table, publish
-from context_engine.apps.cli.options import Moment, with_json
+from context_engine.apps.cli.options import period_options, with_json, with_options
 from context_engine.audit.review.stored import ledger_pseudonyms
 from context_engine.core.text import counted
 
@@ -47,8 +47,7 @@ Examples:
 
 @click.command("list", epilog=LIST)
 @click.option("--domain", "-d", metavar="NAME", help="Only records of this domain.")
-@click.option("--since", type=Moment(), metavar="MOMENT", help="From this moment on, e.g. 2026-03-01.")
-@click.option("--until", type=Moment(), metavar="MOMENT", help="Before this moment.")
+@with_options(*period_options("From this moment on, e.g. 2026-03-01.", "Before this moment."))
 @click.option("--caller", metavar="NAME", help="Only records of this caller: a name or a pseudonym.")
 @click.option("--kind", type=click.Choice(_KINDS), help="Only records of this kind.")
 @click.option("--decision", type=click.Choice(_DECISIONS), help="Only records with this decision.")

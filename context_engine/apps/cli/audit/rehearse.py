@@ -180,7 +180,7 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
         location=at.configuration,
     )
     with redirect_stdout(sys.stderr):
-        ingest_once(context, command)
+        ingest_once(context, command, rehearsed=True)
 
 
 def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[RehearsedSearch]:

@@ -119,12 +119,12 @@ def _many(at: LedgerLocation, selection: Selection, *, as_json: bool) -> int:
 
 
 def _of_file(at: LedgerLocation, file: Path) -> Replay:
-    from context_engine.audit.record.parts import code_of, load_result
+    from context_engine.audit.record.parts import code_of
 
-    saved = read_saved(file)
+    result, saved = read_saved(file)
     now = _now(open_context(at.configuration, build_demo=False))
     published = saved if "record" in saved else None
-    return recomputed(load_result(saved), now, recorded_by=code_of(saved), published=published)
+    return recomputed(result, now, recorded_by=code_of(saved), published=published)
 
 
 def _print(replayed: Replay) -> None:

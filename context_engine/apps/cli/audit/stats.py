@@ -12,7 +12,7 @@ import click
 
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
 from context_engine.apps.cli.console import print_line, print_table, publish, written
-from context_engine.apps.cli.options import Moment, with_json, with_page
+from context_engine.apps.cli.options import period_options, with_json, with_options, with_page
 from context_engine.apps.web.inert import clean
 from context_engine.core.text import counted
 
@@ -41,8 +41,9 @@ class CountTable(NamedTuple):
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--since", type=Moment(), metavar="MOMENT", help="Count records from this moment on, e.g. 2026-03-01.")
-@click.option("--until", type=Moment(), metavar="MOMENT", help="Count records before this moment.")
+@with_options(
+    *period_options("Count records from this moment on, e.g. 2026-03-01.", "Count records before this moment.")
+)
 @with_page
 @with_json
 @with_ledger

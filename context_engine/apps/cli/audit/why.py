@@ -81,10 +81,9 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Record
 
 
 def _of_file(file: Path) -> _Recorded:
-    from context_engine.audit.record.parts import load_result
     from context_engine.audit.review.why import AccessTaken
 
-    return _Recorded(load_result(read_saved(file)), AccessTaken())
+    return _Recorded(read_saved(file)[0], AccessTaken())
 
 
 def print_why(why: Why, result: SearchResult) -> None:

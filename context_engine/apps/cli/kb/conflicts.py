@@ -26,7 +26,7 @@ from context_engine.apps.cli.options import Moment, with_json
 from context_engine.apps.web.inert import clean
 from context_engine.apps.web.naming import chunk_name
 from context_engine.core.text import counted
-from context_engine.errors import AuditError, InvalidRequest, nearest
+from context_engine.errors import AuditError, InvalidRequest, MissingExtra, nearest
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -123,13 +123,15 @@ def _is_newer(finding: RadarFinding, since: date) -> bool:
 
 
 def _answers(context: CliContext, findings: Sequence[RadarFinding]) -> Mapping[str, int] | None:
-    """Return by finding id how many recorded answers showed one of the sides; None if there is no ledger."""
+    """Return by finding id how many recorded answers showed one of the sides; None if there is no ledger,
+    or the extra `audit` is not installed.
+    """
     from context_engine.insight.domain_conflicts import answers_that_showed
     from context_engine.wiring.audit import open_ledger
 
     try:
         ledger = open_ledger(context.setup, context.data_dir, create=False)
-    except AuditError:
+    except (AuditError, MissingExtra):
         return None
     with closing(ledger):
         ledger.integrate()

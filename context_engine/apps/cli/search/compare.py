@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -62,7 +63,7 @@ class _ComparedAnswer(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Write the comparison as one JSON object, contexts included.")
 @click.option("--save", type=FILE, metavar="FILE", help="Append the JSON object to FILE as one line.")
 @with_acting
-@with_ledger
+@partial(with_ledger, always=False)
 def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> int:
     """Show an answer next to its baseline, and why they differ.
 
@@ -135,9 +136,7 @@ def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Com
 
 
 def _of_file(at: LedgerLocation, file: Path) -> _ComparedAnswer:
-    from context_engine.audit.record.parts import load_result
-
-    result = load_result(read_saved(file))
+    result, _ = read_saved(file)
     masks = result.settings.values.mask_contexts
     mask = open_context(at.configuration, build_demo=False).setup.mask() if masks else None
     return _ComparedAnswer(result, None, mask, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import NoReturn
@@ -60,3 +61,11 @@ def test_a_file_that_fails_is_named_by_its_path(
     with pytest.raises(SystemExit):
         main(["domains"])
     assert f"error: {told}" in capsys.readouterr().err
+
+
+def test_an_option_without_its_value_is_told_as_every_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "list", "--json", "--since"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err.startswith("error: Option '--since' requires an argument.")) == (2, True)
+    assert json.loads(out)["error"]["code"] == "usage"

@@ -82,6 +82,17 @@ def test_records_are_filtered(tmp_path: Path, options: list[str], expected: list
     assert ids(run(tmp_path, "list", "--json", *options)) == expected
 
 
+@pytest.mark.parametrize("command", [("list",), ("stats",), ("replay",), ("drift",), ("export", "--format", "csv")])
+def test_a_period_in_which_nothing_lies_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    ledger_file(tmp_path)
+    day = ("--until", "2026-03-01", "--since", "2026-03-01")
+    refused = run(tmp_path, *command, *day)
+    assert refused.exit_code == 2
+    assert "name the day after the last one" in refused.stderr
+    assert run(tmp_path, *command, "--since", "01.03.2026").exit_code == 2
+    assert run(tmp_path, *command, "--since", "2026-03-01", "--until", "2026-03-02").exit_code == 0
+
+
 def test_a_domain_that_nothing_knows_is_said_with_the_nearest(tmp_path: Path) -> None:
     ledger_file(tmp_path)
     for command in (("list",), ("list", "--json"), ("export", "--format", "csv")):
