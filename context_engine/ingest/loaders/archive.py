@@ -23,6 +23,11 @@ _KINDS: Final = {
     "word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX", "content": "ODT",
     "document": "DOCX", "workbook": "XLSX", "presentation": "PPTX",  # some programs write no folders
 }  # fmt: skip
+_CONTENT_TYPES: Final = "[Content_Types].xml"
+_TYPES: Final = (  # of the main part, which some programs give another name
+    (b"wordprocessingml.document.main+xml", "DOCX"), (b"spreadsheetml.sheet.main+xml", "XLSX"),
+    (b"presentationml.presentation.main+xml", "PPTX"),
+)  # fmt: skip
 _MODULE: Final = re.compile(r"Basic/[^/]+/(?!(?:script|dialog)-l[bc]\.xml$)[^/]+$|Scripts/.+[^/]$")  # of ODF
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
@@ -84,6 +89,8 @@ def _refused(archive: ZipFile, kind: str, kinds: Mapping[str, str], most_bytes: 
     actual = next(
         (name_of_kind for start, name_of_kind in kinds.items() if any(_is_main(name, start) for name in names)), None
     )
+    if actual is None and _CONTENT_TYPES in names:
+        actual = _typed(archive)
     if actual != kind:
         actual = actual or "a zip archive that is not an Office file"
         return f"is {actual}, not {kind}: its suffix does not fit its content"
@@ -95,6 +102,16 @@ def _refused(archive: ZipFile, kind: str, kinds: Mapping[str, str], most_bytes: 
     if bomb:
         return f"unpacks {bomb.filename} to {bomb.file_size // max(1, bomb.compress_size)} times its size: a zip bomb"
     return _refused_part(archive, entries, most_part)
+
+
+def _typed(archive: ZipFile) -> str | None:
+    """Return the format that the types of the parts name."""
+    try:
+        with archive.open(_CONTENT_TYPES) as part:
+            types = part.read(_PROLOG)
+    except (BadZipFile, NotImplementedError, zlib.error):
+        return None
+    return next((kind for name, kind in _TYPES if name in types), None)
 
 
 def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> str | None:

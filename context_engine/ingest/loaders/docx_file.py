@@ -24,13 +24,14 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
 from context_engine.ingest.loaders.archive import in_archive
+from context_engine.ingest.loaders.charts import drawn_text
 from context_engine.ingest.loaders.docx_body import DocxBody, Styles
 from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_text import Changes, W
 from context_engine.ingest.loaders.encoding import Decoded
 from context_engine.ingest.loaders.html_file import HtmlPage, decoded_page, page_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
-from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text, is_page_number
+from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, is_page_number
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20

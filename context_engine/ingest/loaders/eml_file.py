@@ -8,11 +8,16 @@ other header lines, signatures, pictures; nothing is fetched. At most 200 attach
 
 from __future__ import annotations
 
+import binascii
+import re
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email import message_from_bytes, policy
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -30,6 +35,15 @@ _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 10
 _REPORTS: Final = ("message/delivery-status", "message/disposition-notification")  # they consist of header lines
 _FORMS: Final = ("text/html", "text/plain")  # of the same text, the richest first
+_SUFFIXES: Final = {  # of parts without a name, if it is not the second half of their type
+    "text/plain": "txt", "text/markdown": "md", "application/msword": "doc", "application/vnd.ms-excel": "xls",
+    "application/vnd.ms-powerpoint": "ppt",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+}  # fmt: skip
+_HEAD: Final = re.compile(rb"(?:[^\r\n]+\r?\n)*")
+_UNFOLDED: Final = re.compile(rb"(?<=\?=)(\r?\n)(?==\?)")
 ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
 
@@ -97,12 +111,19 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
     Args:
         readable: whether a file name has a supported suffix.
     """
-    message = message_from_bytes(file.read(), policy=policy.default)
+    message = _message(file.read())
     mail = Mail(file.name)
     _read(message, mail, 0)
     if not message.keys():
         mail.blocks.clear()
     yield from mail.documents(read, readable)
+
+
+def _message(data: bytes) -> EmailMessage:
+    """Parse a message; an encoded word that continues a header line at the start of a line gets its missing space."""
+    head = _HEAD.match(data)
+    end = head.end() if head else 0
+    return message_from_bytes(_UNFOLDED.sub(rb"\1 ", data[:end]) + data[end:], policy=policy.default)
 
 
 def _read(message: EmailMessage, mail: Mail, depth: int) -> None:
@@ -114,7 +135,7 @@ def _part(part: EmailMessage, mail: Mail, depth: int) -> None:
     kind = part.get_content_type()
     name = one_line(part.get_filename() or "")
     if kind == "message/rfc822" and depth < _MOST_NESTED:
-        for inner in _parts(part):
+        for inner in _messages(part):
             _read(inner, mail, depth + 1)
     elif kind in _REPORTS:
         mail.add_text(
@@ -129,7 +150,19 @@ def _part(part: EmailMessage, mail: Mail, depth: int) -> None:
         _text(part, mail)
     else:
         data = part.get_payload(decode=True)
-        mail.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
+        name = name or f"part.{_SUFFIXES.get(kind, part.get_content_subtype())}"
+        mail.attached.append((name, data if isinstance(data, bytes) else b""))
+
+
+def _messages(part: EmailMessage) -> list[EmailMessage]:
+    """Return the message inside a part; some programs encode it, which is not allowed."""
+    inner = _parts(part)
+    encoded = str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64"
+    data = inner[0].get_payload(decode=True) if encoded and inner and not inner[0].keys() else None
+    try:
+        return [_message(b64decode(data))] if isinstance(data, bytes) else inner
+    except binascii.Error:
+        return inner
 
 
 def _is_text(part: EmailMessage) -> bool:
@@ -216,10 +249,16 @@ def header_line(message: EmailMessage, name: str) -> str:
 
 
 def _raw(message: EmailMessage, name: str) -> str:
-    """Return a header line of 8-bit characters without an encoding, read in the most likely one; "" if it has none."""
+    """Return a header line that the standard library cannot decode; "" if it cannot be decoded.
+
+    A character may be split between two encoded words. Plain 8-bit characters are read in the most likely encoding.
+    """
     raw = next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
     if raw.isascii():
-        return ""
+        try:
+            return str(make_header(decode_header(raw)))
+        except (HeaderParseError, LookupError, UnicodeDecodeError):
+            return ""
     texts = (part.get_payload(decode=True) for part in message.walk() if part.get_content_maintype() == "text")
     body = next((text for text in texts if isinstance(text, bytes)), b"")
     known = decoded(raw.encode("utf-8", "surrogateescape") + b"\n" + body, name)

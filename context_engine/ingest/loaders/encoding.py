@@ -44,6 +44,7 @@ _MOST_WESTERN: Final = 0.2  # share of non-ASCII bytes; in a text of another scr
 _SPARSE: Final = 0.02
 _LEAST: Final = 20  # fewer bytes give no reliable guess
 _FEW: Final = 8
+_MUCH: Final = 16
 _RARE: Final = 1_000  # a text may hold _FEW NUL bytes and one more in each 1,000
 
 
@@ -127,13 +128,13 @@ def _marked(data: bytes) -> _Encoding | None:
 
 
 def _utf16(data: bytes) -> _Encoding | None:
-    """Recognise UTF-16 without a byte order mark: every other byte of its ASCII characters is NUL."""
+    """Recognise UTF-16 without a byte order mark: every other byte of its ASCII characters is NUL, few of the rest."""
     sample = data[: _SAMPLE - _SAMPLE % 2]
     if b"\x00" not in sample:
         return None
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     for name, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if zeros * 2 > len(sample) // 2 and not others:
+        if zeros * 2 > len(sample) // 2 and others * _MUCH < zeros:
             return _Encoding(name)
     return None
 
@@ -224,4 +225,4 @@ def _line(data: bytes, error: UnicodeDecodeError) -> int:
 
 
 def _nul(name: str, line: int) -> Skipped:
-    return Skipped(name, "holds NUL bytes, so it is not text", line)
+    return Skipped(name, "holds NUL bytes, so it is not text: if it is one, save it as UTF-8", line)

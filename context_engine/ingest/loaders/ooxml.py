@@ -1,17 +1,16 @@
-"""An Office file's parts and relationships (ECMA-376 Part 2, 9), charts and diagrams (Part 1, 21.2 and 21.4)."""
+"""An Office file's parts and relationships (ECMA-376 Part 2, 9)."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from zipfile import ZipFile
 
 from context_engine.ingest.header import moment
 from context_engine.ingest.loaders.archive import XmlParts
-from context_engine.ingest.loaders.markdown import MarkdownBlock, one_line, pipe_table
 
 REL: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -25,15 +24,11 @@ _CORE: Final = {
 }
 _MOMENTS: Final = ("created", "modified")
 A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _PAGE: Final = re.compile(
     r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
 )
 PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
 """A colour that nobody sees on white."""
-_POINTS: Final = frozenset(("", "node", "asst", "doc"))  # points with text by a person; other kinds are layout
-_MOST_POINTS: Final = 10_000
 
 
 class Relation(NamedTuple):
@@ -139,66 +134,6 @@ def chosen(element: Any) -> Any:
     variants = [variant for variant in element if variant.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
     with_text = (variant for variant in variants if any((text.text or "").strip() for text in variant.iter("{*}t")))
     return next(with_text, variants[0] if variants else element)
-
-
-def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[MarkdownBlock]:
-    """Return the text of the chart or diagram that a part refers to by a relation id; nothing if it is missing."""
-    target = package.relations(part).get(relation)
-    if target is None or target.outside or target.target not in package.parts:
-        return []
-    root = package.parts.root(target.target)
-    if root is None:
-        return []
-    return list(_diagram(root) if root.tag == f"{_DGM}dataModel" else _chart(root))
-
-
-def _chart(root: Any) -> Iterator[MarkdownBlock]:
-    series = list(root.iter(f"{_C}ser"))
-    titles = [one_line(_text(title)) for title in root.iter(f"{_C}title")]
-    if not series:  # an unknown kind of chart: all its text
-        text = one_line(" ".join(node.text or "" for node in root.iter() if isinstance(node.text, str)))
-        yield from [MarkdownBlock(f"Chart: {text}")] if text else []
-        return
-    yield MarkdownBlock(f"Chart: {'; '.join(filter(None, titles))}".rstrip(": "))
-    rows: dict[str, list[str]] = {}
-    for column, chart_series in enumerate(series):
-        names, values = _points(chart_series, "cat", "xVal"), _points(chart_series, "val", "yVal")
-        sizes = _points(chart_series, "bubbleSize")
-        for place in sorted({*names, *values})[:_MOST_POINTS]:
-            row = rows.setdefault(names.get(place) or str(place + 1), [""] * len(series))
-            row[column] = " ".join(filter(None, (row[column], values.get(place, ""), sizes.get(place, ""))))
-    head = ["", *(one_line(_name(chart_series)) for chart_series in series)]
-    table = pipe_table([head, *([name, *row] for name, row in rows.items())])
-    yield from [table] if table else []
-
-
-def _points(series: Any, *kinds: str) -> dict[int, str]:
-    """Return the values that a chart was saved with, by their place."""
-    out: dict[int, str] = {}
-    for kind in kinds:
-        for point in series.iterfind(f"{_C}{kind}//{_C}pt"):
-            place = point.get("idx") or ""
-            text = one_line(point.findtext(f"{_C}v") or "")
-            if place.isdecimal():
-                out[int(place)] = f"{text} {out[int(place)]}" if int(place) in out else text  # groups of categories
-    return out
-
-
-def _name(series: Any) -> str:
-    text = series.find(f"{_C}tx")
-    return "" if text is None else " ".join(value.text or "" for value in text.iter(f"{_C}v"))
-
-
-def _diagram(root: Any) -> Iterator[MarkdownBlock]:
-    points = (point for point in root.iter(f"{_DGM}pt") if (point.get("type") or "") in _POINTS)
-    for text in map(one_line, map(_text, points)):
-        if text:
-            yield MarkdownBlock(f"- {text}", item=True)
-
-
-def _text(element: Any) -> str:
-    paragraphs = ("".join(text.text or "" for text in paragraph.iter(f"{A}t")) for paragraph in element.iter(f"{A}p"))
-    return " ".join(paragraphs)
 
 
 def is_page_number(text: str) -> bool:

@@ -39,7 +39,7 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
     """
     out: list[PdfLine] = []
     for turn, group in groupby(lines, key=lambda line: line.turn):
-        run = list(group)
+        run = _foot_last(list(group))
         rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
         if sum(_steps_back(above, below) for above, below in pairwise(run)) >= _LEAST_ROWS:
             out += (line for row in _heights(run) for line in row)
@@ -48,6 +48,14 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
         else:
             out += reversed(run) if turn != upright and rising > len(run) / 2 else run
     return out
+
+
+def _foot_last(lines: list[PdfLine]) -> list[PdfLine]:
+    """Return lines with a page footer that is drawn before the page below the rest."""
+    first = next((number for number, line in enumerate(lines) if not line.edge), 0)
+    lowest = min((line.bottom for line in lines[first:]), default=0.0)
+    foot = [line for line in lines[:first] if line.top <= lowest]
+    return [*(line for line in lines[:first] if line.top > lowest), *lines[first:], *foot] if foot else lines
 
 
 def _steps_back(above: PdfLine, below: PdfLine) -> bool:

@@ -23,6 +23,7 @@ from context_engine.ingest.loaders.pdf_letters import is_illegible
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, PageLink, notes_of
 from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_order import from_the_top, in_reading_order
+from context_engine.ingest.loaders.pdf_row_heads import with_units
 from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine
 
 _MOST_STAMP: Final = 60  # characters of a page number, date or reference stamped on a scan
@@ -156,7 +157,11 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
         grids += open_grids(rulings, placed, grids)
     if not grids:
         return _PageLines(lines, rules=rules)
-    return _PageLines(with_tables(reader, texts, grids, turn), time.perf_counter() - started, rules=rules)
+    lines = [
+        line._replace(table=with_units(line.table)) if line.table else line
+        for line in with_tables(reader, texts, grids, turn)
+    ]
+    return _PageLines(lines, time.perf_counter() - started, rules=rules)
 
 
 def _with_struck(lines: Sequence[PdfLine], struck: Sequence[str]) -> tuple[list[PdfLine], list[str]]:

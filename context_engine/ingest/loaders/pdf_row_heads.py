@@ -3,7 +3,8 @@
 A line above the table belongs to its head if each of its parts stands over columns of values, or over the first column
 beside such a part. A name over several columns ("Year ended 31 December" above "2023" and "2024") is given to each: the
 rule below it shows which they are or, without rules, its place in their middle. In case of doubt it stays a line.
-Between the head and the first row may be lines that name groups of rows ("Assets").
+Between the head and the first row may be lines that name groups of rows ("Assets"). A line that says in what all
+amounts are given ("(in thousands)") belongs to the name of the first column, wherever in the head it stands.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ Columns = Sequence[tuple[float, float]]
 """Left and right of each column in points."""
 _MOST_LINES: Final = 24
 _MOST_NAME: Final = 60  # characters of a line of a name
+_MOST_UNITS: Final = 100
+_LEAST_ROWS: Final = 3
 _MOST_GROUPS: Final = 3  # lines between the head and the first row
 _NEAR: Final = 2.2  # times the type size: between the lines of a head
 _ABOVE: Final = 3.0  # times the type size: between the head and the first row
@@ -43,6 +46,14 @@ _DATE: Final = re.compile(
 )
 _MARK: Final = re.compile(r"(?:\s*(?:\(\w\)|[*†‡]+))+$")
 _ITEM: Final = re.compile(r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)])(?:\s|$)")
+_SCALE: Final = (
+    r"\b(?:thousands?|[mb]illions?|tausend|millionen|milliarden|milliers|millones|miles|milioni|migliaia|milhões"
+    r"|milhares|tsd|mio|mrd|mn|bn)\b[^()\d]*"
+)
+_UNITS: Final = re.compile(
+    rf"(?i)\([^()\d]*{_SCALE}\)?|(?:(?:amounts?|dollars?|values?) )?(?:in|en) [^()\d]*{_SCALE}"
+    rf"|(?-i:[A-Z]{{3}}|[A-Z]{{0,3}}[$€£¥])\s?(?:in )?{_SCALE}"
+)
 _ENDS: Final = (".", ";", ":")
 _COLONS: Final = (":", "：")
 
@@ -92,9 +103,21 @@ def with_head(above: Sequence[PdfLine], table: PdfTable, rules: Sequence[Ruling]
     names = names_of(head, table.columns, rules)
     in_words = not any(is_value(part) for line in bare.lines for part in line.parts[1:])
     if (own and in_words) or not head or sum(map(bool, names)) < sum(map(bool, table.rows[0])):
-        return table, 0
+        return with_units(table), 0
     rest = [((line.text,), *((),) * (len(names) - 1)) for line in groups]
-    return bare._replace(rows=(tuple(names), *rest, *bare.rows[1:])), len(head) + len(groups) - own
+    whole = bare._replace(rows=(tuple(names), *rest, *bare.rows[1:]))
+    return with_units(whole), len(head) + len(groups) - own
+
+
+def with_units(table: PdfTable) -> PdfTable:
+    """Return a table whose first row below the head, if it is nothing but units, is in the name of the first column."""
+    if len(table.rows) < _LEAST_ROWS or not any(table.rows[0][1:]):
+        return table
+    names, row, *rest = table.rows
+    filled = [cell for cell in row if any(cell)]
+    if len(filled) != 1 or not _is_units(" ".join(filled[0])):
+        return table
+    return table._replace(rows=(((*names[0], *filled[0]), *names[1:]), *rest))
 
 
 def _head_above(
@@ -109,7 +132,8 @@ def _head_above(
     groups: list[PdfLine] = []
     while above and len(groups) < _MOST_GROUPS:
         first = (*groups, *table.lines)[0]
-        if not _is_near(above[-1], first, first.bottom) or not _is_group(above[-1], table):
+        is_group = _is_group(above[-1], table) and not _is_units(above[-1].text)
+        if not is_group or not _is_near(above[-1], first, first.bottom):
             break
         groups.insert(0, above.pop())
     first = (*groups, *table.lines)[0]
@@ -140,7 +164,11 @@ def _is_group(line: PdfLine, table: PdfTable) -> bool:
 def _may_name(line: PdfLine, table: PdfTable) -> bool:
     """Whether the parts of a line may name columns: words or periods, one of them beside the first column."""
     parts = parts_of(line)
-    if line.size > table.lines[0].size * _LARGER or line.text.endswith(_ENDS):
+    if line.size > table.lines[0].size * _LARGER:
+        return False
+    if _is_units(line.text):
+        return True
+    if line.text.endswith(_ENDS):
         return False
     if not all(len(part.text) <= _MOST_NAME and _is_name(part.text) for part in parts):
         return False
@@ -152,6 +180,11 @@ def _is_name(text: str) -> bool:
     if _MARK.sub("", text) == "" or is_period(text):
         return True
     return _is_worded(text) and not _ITEM.match(text) and not any(colon in text for colon in _COLONS)
+
+
+def _is_units(text: str) -> bool:
+    """Whether a text says in what all amounts are given: "(in thousands, except per share data)", "EUR Mio."."""
+    return len(text) <= _MOST_UNITS and _UNITS.fullmatch(text) is not None
 
 
 def _is_worded(text: str) -> bool:
@@ -169,8 +202,9 @@ def _certain(head: Sequence[PdfLine], table: PdfTable, rules: Sequence[Ruling]) 
     for level in reversed(_levels(head, rules)):
         places = [_named(name, level.names, table.columns) for name in level.names]
         fit = all(_is_over(name.part, place, table.columns) for name, place in zip(level.names, places))
-        title = all(place == [0] for place in places) or (
-            named and len(places) == 1 and not named.issuperset(places[0])
+        units = len(level.names) == 1 and _is_units(level.names[0].part.text)
+        title = not units and (
+            all(place == [0] for place in places) or (named and len(places) == 1 and not named.issuperset(places[0]))
         )
         if title or not fit or not all(named.issuperset(place) for place in places if len(place) > 1):
             if not title and any(len(place) == 1 and place != [0] for place in places):
@@ -235,8 +269,8 @@ def _named(name: _Name, level: Sequence[_Name], columns: Columns) -> list[int]:
         level: the parts at its height; without rules each column belongs to the nearest of them.
     """
     part, over = name.part, _over(name.part, columns)
-    if over == [0]:
-        return over
+    if over == [0] or (len(level) == 1 and _is_units(part.text)):
+        return [0]
     if name.rule and name.rule[0] >= columns[0][1] and _is_centred(part, name.rule):
         covered = [number for number, column in enumerate(columns) if _is_covered(column, name.rule)]
         return covered or over

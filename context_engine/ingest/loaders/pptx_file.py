@@ -21,6 +21,7 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, quoted, without_text
 from context_engine.ingest.loaders.archive import in_archive
+from context_engine.ingest.loaders.charts import drawn_text
 from context_engine.ingest.loaders.docx_file import damaged
 from context_engine.ingest.loaders.markdown import (
     CONTINUED,
@@ -34,7 +35,7 @@ from context_engine.ingest.loaders.markdown import (
     unlinked,
 )
 from context_engine.ingest.loaders.office_math import M, equation_text
-from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen
 from context_engine.ingest.loaders.pdf_digits import Box
 from context_engine.ingest.loaders.pdf_order import order_of_boxes
 from context_engine.ingest.loaders.pptx_hidden import P, SlideVisibility, box_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise, zip_longest
 from typing import Any, Final, NamedTuple
@@ -19,8 +19,7 @@ from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, letter, r
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """The value of a cell; dates of CSV files stay texts."""
 MOST_COLUMNS: Final = 1_000
-PREVIEW: Final = 30
-"""The head is searched in this many rows."""
+PREVIEW: Final = 30  # rows in which the head is searched
 _MOST_NAME: Final = 120
 MOST_CAPTION: Final = 300
 _WIDE: Final = 0.6  # a head fills at least this share of the cells of the fullest row near it
@@ -30,8 +29,8 @@ ID_NAMES: Final = frozenset(ID_FIELDS[True])
 _LEAST_WIDTH: Final = 2
 _MOST_HEAD: Final = 4  # rows
 _LEAST_PERIODS: Final = 2
-_APART: Final = 2
-"""Least difference of rows between the ends of two tables side by side; one more row may be a row of totals."""
+_NO_VALUE: Final = re.compile(r"[-–—−.*…\s]*|n\.?/?a\.?", re.IGNORECASE)
+_APART: Final = 2  # least difference of rows between the ends of two tables side by side; one may be a row of totals
 
 
 class TableRow(NamedTuple):
@@ -45,6 +44,7 @@ class TableRow(NamedTuple):
         styles: styles of the cells, if known.
         joined: whether it has horizontally merged cells.
         across: whether its only value is in a cell merged over several columns.
+        covered: columns that repeat the merged cell to their left.
     """
 
     number: int
@@ -54,6 +54,7 @@ class TableRow(NamedTuple):
     styles: Sequence[str] = ()
     joined: bool = False
     across: bool = False
+    covered: Set[int] = frozenset()
 
 
 class Head(NamedTuple):
@@ -125,7 +126,7 @@ def is_head(rows: Sequence[TableRow]) -> bool | None:
         rows: a row of names, and the rows below it.
     """
     first, below = rows[0], rows[1:]
-    columns = [index for index, cell in enumerate(first.cells) if not empty(cell)]
+    columns = [index for index in filled_columns(first) if not _NO_VALUE.fullmatch(str(first.cells[index]))]
     if first.styles and below and not _styles([first]) & _styles(below[:2]):
         return True
     texts = _texts(first)
@@ -190,10 +191,10 @@ def row_record(
 
 
 def row_fields(row: TableRow, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a row by column name, each followed by its comment, if any."""
+    """Return the values of a row by column name, each followed by its comment; a merged cell once without names."""
     fields: dict[str, Any] = {}
     for index, cell in enumerate(row.cells):
-        if empty(cell):
+        if empty(cell) or (index in row.covered and not any(names[index : index + 1])):
             continue
         name = column_name(names, index)
         fields[name] = shown(cell)
@@ -389,10 +390,11 @@ def numeric_columns(rows: Sequence[TableRow]) -> frozenset[int]:
     words: dict[int, int] = {}
     for row in rows:
         for index in filled_columns(row):
-            words[index] = words.get(index, 0) + (1 if is_wordy(row.cells[index]) else -1)
+            if not _NO_VALUE.fullmatch(str(row.cells[index])):
+                words[index] = words.get(index, 0) + (1 if is_wordy(row.cells[index]) else -1)
     return frozenset(index for index, more in words.items() if more < 0)
 
 
 def is_wordy(cell: object) -> bool:
-    """Whether a cell is a text without a digit."""
-    return isinstance(cell, str) and not any(sign.isdigit() for sign in cell)
+    """Whether a cell is a text without a digit, and no sign for a missing value."""
+    return isinstance(cell, str) and not any(sign.isdigit() for sign in cell) and not _NO_VALUE.fullmatch(cell)

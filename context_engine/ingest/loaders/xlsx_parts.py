@@ -60,7 +60,9 @@ class Book:
 
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
-        self._names = {name.lower(): name for name in archive.namelist()}
+        for entry in archive.infolist():  # some programs write xl\\workbook.xml
+            archive.NameToInfo.setdefault(entry.filename.replace("\\", "/"), entry)
+        self._names = {name.lower(): name for name in archive.NameToInfo}
         roots = self._targets("", "officeDocument")
         self._path = next((path for path in roots if path in self._names.values()), "") or "xl/workbook.xml"
         self._root = tree(archive.read(self._path))
@@ -186,7 +188,8 @@ class Book:
             yield from self._paragraphs(drawing)
             for _, path, kind in self._relations(drawing):
                 if kind in ("chart", "chartEx", "diagramData"):
-                    lines = " – ".join(self._paragraphs(path))
+                    boxes = self._targets(path, "chartUserShapes")
+                    lines = " – ".join(text for part in (path, *boxes) for text in self._paragraphs(part))
                     if lines:
                         yield f"Chart: {lines}" if kind != "diagramData" else lines
 

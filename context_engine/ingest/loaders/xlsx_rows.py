@@ -277,14 +277,16 @@ def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableR
                 merge: value for merge, value in open_now.items() if merge.bottom >= number and value is not None
             }
         wide = across = False
+        covered: set[int] = set()
         for merge, value in open_now.items():
             if alone and merge.top == number and merge.right > merge.left:
                 across = True
                 continue
             cells += [None] * (merge.right - len(cells))
             cells[merge.left - 1 : merge.right] = [value] * (merge.right - merge.left + 1)
+            covered.update(range(merge.left, merge.right))
             wide |= merge.top == number and merge.right > merge.left
-        yield row._replace(joined=wide, across=across) if wide or across else row
+        yield row._replace(joined=wide, across=across, covered=covered) if across or covered else row
 
 
 def place(ref: str) -> tuple[int, int]:

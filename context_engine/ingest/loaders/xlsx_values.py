@@ -28,6 +28,7 @@ _DIGITS: Final = re.compile(r"[0#?]")
 _SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
 _ZEROS: Final = re.compile(r"[0 ()/-]+")
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_DATE_LETTERS: Final = frozenset("dmyhsapeg")
 _MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
 
@@ -138,7 +139,7 @@ def format_of(code: str) -> Format:
     plain = _BRACKETS.sub("", _LITERAL.sub("", section))
     if "%" in plain:
         return Format("percent")
-    if code.lower() not in ("general", "@") and re.search(r"[dmyhs]", plain, re.IGNORECASE):
+    if not _general(code) and re.search(r"[dmyhs]", plain, re.IGNORECASE):
         return Format("date")
     if _ZEROS.fullmatch(plain) and plain.count("0") > 1:
         mask = _LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", _BRACKETS.sub("", section)).strip()
@@ -149,6 +150,11 @@ def format_of(code: str) -> Format:
     if digits is None or _BRACKETS.search(written) or _SCALED.search(plain):
         return Format()
     return Format("number", _unit(written[: digits.start()]), _unit(written[digits.start() :]))
+
+
+def _general(code: str) -> bool:
+    """Whether a code is text, or the general format; some programs write its name in their language ("Standard")."""
+    return code == "@" or (code.isalpha() and not set(code.lower()) <= _DATE_LETTERS)
 
 
 def _unit(part: str) -> str:

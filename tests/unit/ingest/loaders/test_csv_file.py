@@ -172,7 +172,7 @@ def test_a_few_nul_characters_are_left_out_and_said(read):
     assert loaded.fields == {"Desk": "Rates", "Limit": "5"}
     assert loaded.warnings == ("line 2 holds NUL characters, which are left out",)
     (refused,) = read(b"\x00\x01\x02" * 100, "b.csv")
-    assert refused.reason == "holds NUL bytes, so it is not text"
+    assert refused.reason == "holds NUL bytes, so it is not text: if it is one, save it as UTF-8"
 
 
 def test_line_ends_of_all_kinds_stand_side_by_side(read):

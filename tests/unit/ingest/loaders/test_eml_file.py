@@ -155,3 +155,25 @@ def test_a_text_labelled_latin_1_is_windows_1252(one):
     head = "Subject: Fee\nContent-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: 8bit\n\n"
     data = head.encode() + "Die Gebühr beträgt 5 € – gültig ab Mai.".encode("cp1252")
     assert one(data, "a.eml").text.endswith("Die Gebühr beträgt 5 € – gültig ab Mai.")
+
+
+@pytest.mark.parametrize("fold", [b"\n ", b"\n"])
+def test_a_subject_of_several_encoded_words(one, fold):
+    first, second = "Лимит превы".encode()[:-1], "Лимит превы".encode()[-1:] + "шен".encode()
+    words = fold.join(b"=?utf-8?B?" + b64encode(part) + b"?=" for part in (first, second))
+    loaded = one(b"Subject: " + words + b"\nContent-Type: text/plain\n\nThe text.\n", "a.eml")
+    assert loaded.text == "# Лимит превышен\n\nThe text."
+
+
+def test_an_attachment_without_a_name_is_read_by_its_type(read, message):
+    message.set_content("See below.")
+    message.add_attachment("Cash costs 5 USD.")
+    _, attached = read(bytes(message), "a.eml")
+    assert (attached.part, attached.text) == ("part.txt", "Cash costs 5 USD.\n")
+
+
+def test_an_encoded_message_in_a_message(one):
+    inner = b64encode(b"Subject: Breach\n\nReport it by noon.\n")
+    head = b"Subject: Fwd\nContent-Type: multipart/mixed; boundary=x\n\n"
+    part = b"--x\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n" + inner + b"\n\n--x--\n"
+    assert one(head + part, "a.eml").text == "# Fwd\n\n## Breach\n\nReport it by noon."

@@ -57,7 +57,10 @@ def test_a_stray_byte_far_into_a_large_file_is_found_before_anything_is_read(rea
 
 
 def test_nul_bytes_are_no_text(refused):
-    assert refused(b"words\nmore\x00words\n", "a.txt") == "holds NUL bytes, so it is not text"
+    assert (
+        refused(b"words\nmore\x00words\n", "a.txt")
+        == "holds NUL bytes, so it is not text: if it is one, save it as UTF-8"
+    )
 
 
 @pytest.mark.parametrize("label", ["iso-8859-1", "ISO8859-1", "latin1", "us-ascii", "windows-1252"])

@@ -155,3 +155,12 @@ def test_notes_at_the_foot_that_are_drawn_before_the_letter_come_last(one):
 
     text = _words(one(_pdf(draw), "letter.pdf").text)
     assert text == " ".join([*_RULES, *notes, "Harbour Bank, 1 Quay Street"])
+
+
+def test_a_foot_that_is_drawn_before_the_page_comes_last(one):
+    def draw(pdf):
+        pdf.text(60, 800, "Payment is due within 30 days.")
+        for number, rule in enumerate(_RULES):
+            pdf.text(60, 60 + 200 * number, rule)
+
+    assert _words(one(_pdf(draw), "foot.pdf").text) == " ".join([*_RULES, "Payment is due within 30 days."])

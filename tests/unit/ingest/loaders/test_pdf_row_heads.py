@@ -155,3 +155,24 @@ def test_labels_with_values_are_no_names(page, text_of):
         page.ending(right, 184, name)
     page.rows(_VALUES)
     assert text_of(page).endswith(f"\n\n{_table(('', '2021', '2022', '2023'), *_VALUES)}")
+
+
+@pytest.mark.parametrize("units", ["(in thousands)", "(Dollars in millions, except per share amounts)", "EUR Mio."])
+@pytest.mark.parametrize("place", ["in the middle", "above the labels", "above the names"])
+def test_units_between_the_head_and_the_rows_stand_in_the_first_name(page, text_of, units, place):
+    page.rows(_VALUES)
+    for right, name in zip(_RIGHTS, ("2021", "2022", "2023")):
+        page.ending(right, 186 if place == "above the names" else 174, name)
+    if place == "in the middle":
+        page.centred(_RIGHTS[1] - 12, 186, units)
+    else:
+        page.text(_LEFT, 186 if place == "above the labels" else 174, units)
+    assert text_of(page) == _table((units, "2021", "2022", "2023"), *_VALUES)
+
+
+def test_a_caption_is_no_line_of_units(page, text_of):
+    page.rows(_VALUES)
+    for right, name in zip(_RIGHTS, ("2021", "2022", "2023")):
+        page.ending(right, 186, name)
+    page.text(_LEFT, 174, "Loans, deposits and fees in millions")
+    assert text_of(page).startswith("Loans, deposits and fees in millions\n\n|  | 2021 |")

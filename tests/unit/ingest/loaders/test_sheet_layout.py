@@ -85,6 +85,11 @@ def test_rows_below_an_empty_one_go_on_with_the_table():
     ]
 
 
+def test_a_dash_for_no_value_is_no_word_in_a_column_of_numbers():
+    rows = [HEAD, ("All desks", 21, "-"), (), ("Rates", "-", "Anna"), ("Credit", 7, "n/a")]
+    assert [one.get("Desk") for one in fields(read(rows))] == ["All desks", "Rates", "Credit"]
+
+
 def test_a_head_that_stands_above_an_empty_row_names_the_rows_below():
     assert fields(read([HEAD, (), *ROWS[1:3]]))[0] == {"Desk": "Rates", "Limit": 5, "Head": "Anna"}
 

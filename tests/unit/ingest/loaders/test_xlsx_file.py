@@ -78,6 +78,15 @@ def test_an_id_is_the_records_own_unless_several_sheets_have_ids(rows):
     assert [one.stem for one in found] == ["a:A:2", "a:B:2"]
 
 
+def test_a_merged_cell_over_columns_without_names_stands_once(rows):
+    def merge(book):
+        book["S"].merge_cells("A1:B1")
+        book["S"].merge_cells("C1:D1")
+
+    (found,) = rows({"S": [("Opened by:", None, "Anna", None, 7, 7)]}, merge)
+    assert found.fields == {"column A": "Opened by:", "column C": "Anna", "column E": 7, "column F": 7}
+
+
 def test_merged_cells_stand_in_each_row(rows):
     def merge(book):
         book["S"].merge_cells("A2:A3")
