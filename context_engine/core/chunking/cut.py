@@ -182,7 +182,7 @@ def _siblings_joined(
     return out
 
 
-CHUNKER_VERSION: Final = "12"
+CHUNKER_VERSION: Final = "13"
 """Raised whenever some text is cut differently: documents cut by an older version are then cut again."""
 
 
