@@ -210,7 +210,7 @@ def _scores(
         score = 0.0
         for term, tf in counts.items():
             score += idf[term] * tf * most / (tf + norm)
-        scores.append(score + sum([in_label[term] for term in head]) if head else score)
+        scores.append(score + fsum([in_label[term] for term in head]) if head else score)
     return scores
 
 
