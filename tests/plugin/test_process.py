@@ -179,7 +179,7 @@ class TestSearch:
     @pytest.mark.parametrize(
         ("fields", "error_type", "told"),
         [
-            ({"query": QUESTION}, "InvalidRequest", "no domain is chosen.*Domains: BIG, DCE, DESK, NPA, ORM"),
+            ({"query": QUESTION}, "InvalidRequest", "no domain is given.*Domains: BIG, DCE, DESK, NPA, ORM"),
             ({"query": QUESTION, "domain": "NPX"}, "UnknownDomain", "unknown domain 'NPX'.*Did you mean 'NPA'"),
             ({"query": " ", "domain": "NPA"}, "InvalidRequest", "query is empty"),
             ({"query": QUESTION, "domain": "NPA", "top_k": 0}, "InvalidRequest", "top_k must be a whole number"),

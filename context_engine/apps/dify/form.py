@@ -209,7 +209,7 @@ def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
     if name is None:
         have = ", ".join(registry.names) or "none is configured"
-        raise InvalidRequest(f"no domain is chosen: choose one in 'Domain' or give 'Domain name'. Domains: {have}.")
+        raise InvalidRequest(f"no domain is given: fill in 'Domain name' or 'Domain'. Domains: {have}.")
     return name
 
 

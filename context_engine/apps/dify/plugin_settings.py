@@ -34,8 +34,9 @@ _PACKED: Final = "package"
 _MOST_SILENT_S: Final = 30.0
 
 NO_DOMAINS: Final = (
-    "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
-    "with manifests in it ('context-engine plugin pack --manifests DIR'), or set 'Demo bank' to True"
+    "no domain is configured: fill in 'Server URL' and 'Server token', paste the line of "
+    "'context-engine plugin settings' into 'Domains', install a package with manifests in it "
+    "('context-engine plugin pack --manifests DIR'), or set 'Demo bank' to True"
 )
 
 TWO_BANKS: Final = (

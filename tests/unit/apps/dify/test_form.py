@@ -72,7 +72,7 @@ def test_the_name_wins_over_the_choice(fields: dict[str, Any]) -> None:
 
 
 def test_no_domain_lists_the_domains() -> None:
-    with pytest.raises(InvalidRequest, match=r"no domain is chosen.*Domains: NPA\."):
+    with pytest.raises(InvalidRequest, match=r"no domain is given.*Domains: NPA\."):
         read(domain=" ")
 
 
