@@ -116,7 +116,7 @@ def got(value: Any) -> str:
     if isinstance(value, FromVariable):
         return ", got another value from its ${...}"
     if isinstance(value, (dict, list, tuple)):
-        return f", got a {'mapping' if isinstance(value, dict) else 'list'}"
+        return f", got {'a' if value else 'an empty'} {'mapping' if isinstance(value, dict) else 'list'}"
     text = repr(value)
     return f", got {text if len(text) <= 60 else text[:57] + '...'}"
 

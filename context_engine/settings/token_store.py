@@ -16,6 +16,7 @@ from context_engine.settings.shared_database import SharedDatabase
 TOKEN_FILE: Final = "tokens.sqlite"
 _USED_EVERY_S: Final = 60
 _COLUMNS: Final = "id, name, principal, created, expires, revoked, used"
+_FIRST_END: Final = "min(?, coalesce(revoked, ?))"
 _NO_HASH: Final = "0" * 64
 _TABLE: Final = """
 CREATE TABLE tokens (
@@ -23,6 +24,7 @@ CREATE TABLE tokens (
     created INTEGER NOT NULL, expires INTEGER, revoked INTEGER, used INTEGER
 ) WITHOUT ROWID
 """
+"""Times are in seconds since 1970; a token that is revoked for good has the moment with a minus in `revoked`."""
 
 
 class StoredToken(NamedTuple):
@@ -35,6 +37,7 @@ class StoredToken(NamedTuple):
         expires: refused from then on; None: never.
         revoked: refused from then on; None: not revoked.
         used: last use, to the minute; None: never used.
+        ended: revoked for good, also where a clock is before `revoked`, as after it was set back.
     """
 
     id: str
@@ -44,10 +47,15 @@ class StoredToken(NamedTuple):
     expires: datetime | None
     revoked: datetime | None
     used: datetime | None
+    ended: bool = False
 
     def opens(self, now: datetime) -> bool:
         """Return whether it is neither expired nor revoked at `now`."""
-        return all(end is None or now < end for end in (self.expires, self.revoked))
+        return not self.is_revoked(now) and (self.expires is None or now < self.expires)
+
+    def is_revoked(self, now: datetime) -> bool:
+        """Return whether it is revoked at `now`."""
+        return self.ended or (self.revoked is not None and self.revoked <= now)
 
 
 class TokenStore:
@@ -95,7 +103,8 @@ class TokenStore:
         """
         with self._file.written() as connection:
             _found(connection, token_id)
-            _end(connection, token_id, now)
+            statement = f"UPDATE tokens SET revoked = -{_FIRST_END} WHERE id = ? AND coalesce(revoked, 0) >= 0"
+            connection.execute(statement, (_seconds(now), _seconds(now), token_id))
             return _found(connection, token_id)
 
     def rotate(self, token_id: str, *, now: datetime, expires: datetime | None, until: datetime) -> NewToken:
@@ -114,7 +123,8 @@ class TokenStore:
             if not old.opens(now):
                 raise InvalidRequest(f"the token {token_id} is no longer valid: add a new one")
             made = _insert(connection, old.name, old.principal, now, expires)
-            _end(connection, token_id, until)
+            statement = f"UPDATE tokens SET revoked = {_FIRST_END} WHERE id = ?"
+            connection.execute(statement, (_seconds(until), _seconds(until), token_id))
             return made
 
     def all(self) -> list[StoredToken]:
@@ -190,11 +200,6 @@ def _insert(
     return made
 
 
-def _end(connection: sqlite3.Connection, token_id: str, moment: datetime) -> None:
-    statement = "UPDATE tokens SET revoked = min(?, coalesce(revoked, ?)) WHERE id = ?"
-    connection.execute(statement, (_seconds(moment), _seconds(moment), token_id))
-
-
 def _found(connection: sqlite3.Connection, token_id: str) -> StoredToken:
     rows = [_token(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM tokens")]
     row = next((row for row in rows if row.id == token_id), None)
@@ -205,8 +210,9 @@ def _found(connection: sqlite3.Connection, token_id: str) -> StoredToken:
 
 def _token(row: tuple[str, str, str, int, int | None, int | None, int | None]) -> StoredToken:
     token_id, name, principal, created, *others = row
-    expires, revoked, used = (None if moment is None else datetime.fromtimestamp(moment, UTC) for moment in others)
-    return StoredToken(token_id, name, principal, datetime.fromtimestamp(created, UTC), expires, revoked, used)
+    expires, revoked, used = (None if moment is None else datetime.fromtimestamp(abs(moment), UTC) for moment in others)
+    ended = (others[1] or 0) < 0
+    return StoredToken(token_id, name, principal, datetime.fromtimestamp(created, UTC), expires, revoked, used, ended)
 
 
 def _seconds(moment: datetime) -> int:

@@ -182,7 +182,7 @@ def openings(setup: Setup, data_dir: Path, now: datetime) -> Openings:
     principals = setup.config.principals
     with_store = TokenStore(data_dir)
     try:
-        stored = [token for token in with_store.all() if token.revoked is None or token.revoked > now]
+        stored = [token for token in with_store.all() if not token.is_revoked(now)]
     finally:
         with_store.close()
     opening = sum(token.opens(now) for token in stored)

@@ -129,7 +129,7 @@ class StoredTokens:
 
 
 def _why(token: StoredToken, now: datetime) -> str:
-    if token.revoked is not None and token.revoked <= now:
+    if token.is_revoked(now):
         return "it is revoked"
     if token.expires is not None and token.expires <= now:
         return "it is expired"

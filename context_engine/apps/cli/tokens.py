@@ -215,7 +215,7 @@ def _show_all(tokens: list[StoredToken], setup: Setup, now: datetime, as_json: b
 
 
 def _state(stored: StoredToken, setup: Setup, now: datetime) -> str:
-    if stored.revoked is not None and stored.revoked <= now:
+    if stored.is_revoked(now):
         return "revoked"
     if stored.expires is not None and stored.expires <= now:
         return "expired"
@@ -223,7 +223,9 @@ def _state(stored: StoredToken, setup: Setup, now: datetime) -> str:
 
 
 def _as_dict(stored: StoredToken) -> dict[str, Any]:
-    return {key: utc_text(value) if isinstance(value, datetime) else value for key, value in stored._asdict().items()}
+    fields = stored._asdict()
+    del fields["ended"]  # the state says it
+    return {key: utc_text(value) if isinstance(value, datetime) else value for key, value in fields.items()}
 
 
 def _day(moment: datetime | None) -> str:

@@ -150,7 +150,7 @@ class RawAnswer:
     links: tuple[LinkedChunk, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SearchResult:
     """A ranked answer, and the fate of every candidate. Always: stage-1 candidates = returned + merged + dropped.
 
@@ -194,6 +194,11 @@ class SearchResult:
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
     rerank_adapter: str | None = None
     scope: ScopeThreshold | None = None
+
+    def __repr__(self) -> str:
+        """Return the outcome in one line: a notebook, a log and a traceback show it, and no texts of candidates."""
+        outcome = f"status={str(self.status)!r}, decision={str(self.decision)!r}, chunks={len(self.chunks)}"
+        return f"SearchResult(search_id={self.search_id!r}, domain={self.domain!r}, {outcome})"
 
     @property
     def answered_query(self) -> str:

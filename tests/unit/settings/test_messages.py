@@ -32,7 +32,7 @@ def test_what_is_allowed_in_words(schema: dict[str, Any], words: str) -> None:
 
 
 def test_what_was_given_is_shown_in_short() -> None:
-    assert got("x") == ", got 'x'" and got([1]) == ", got a list" and got({}) == ", got a mapping"
+    assert got("x") == ", got 'x'" and got([1]) == ", got a list" and got({}) == ", got an empty mapping"
     assert got("x" * 100) == ", got '" + "x" * 56 + "..."
 
 

@@ -89,7 +89,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         ("", None, "is empty"),
         ("domain: NPA\n", "version", "is required"),
         (one("NPA").replace("version: 1", "version: 2"), "version", "must be one of 1, got 2"),
-        ("version: 1\ndomain: NPA\nsources: []\n", "sources", "must hold at least 1"),
+        ("version: 1\ndomain: NPA\nsources: []\n", "sources", "must hold at least 1, got an empty list"),
         ("version: 1\ndomain: NPA\nsources: a\n", "sources", "must be a list, got 'a'"),
         ("version: 1\ndomain: NPA\nsources: [a]\n", "sources.0", "must be a mapping of keys to values, got 'a'"),
         (one("'N P A'"), "domain", "must consist of letters"),

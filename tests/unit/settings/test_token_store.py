@@ -55,6 +55,14 @@ class TestTheStore:
         assert store.all() == [] and store.matching("0123456789", "0" * 64) is None
         assert not store.path.exists()
 
+    def test_a_token_that_is_revoked_stays_so_when_the_clock_goes_back(self, store: TokenStore) -> None:
+        made = store.add("search", "api", now=NOW - 2 * HOUR)
+        store.rotate(made.id, now=NOW - HOUR, expires=None, until=NOW + HOUR)
+        assert opens(store, made.text, NOW)
+        revoked = store.revoke(made.id, now=NOW)
+        assert (revoked.revoked, opens(store, made.text, NOW - HOUR)) == (NOW, False)
+        assert store.revoke(made.id, now=NOW + HOUR).revoked == NOW, "it is revoked already"
+
     def test_a_token_is_found_by_itself_alone(self, store: TokenStore) -> None:
         made, other = store.add("search", "api", now=NOW), store.add("dify", "gate", now=NOW, expires=NOW + HOUR)
         assert [(one.name, one.principal, one.expires) for one in store.all()] in (

@@ -87,7 +87,7 @@ def _many(at: LedgerLocation, selection: Selection, timeout_s: float, *, as_json
                 return "unchanged", ""
             return "not the same", _counts(drifts)
 
-        results = examine_many(opened.ledger, selection, examine, title="Comparing …", as_json=as_json)
+        results = examine_many(opened, selection, examine, title="Comparing …", as_json=as_json)
     return 0 if all(result.result == "unchanged" for result in results) else DEGRADED
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from context_engine.apps.cli.audit.ledger import OpenLedger, say_unknown_domain
 from context_engine.apps.cli.console import note, print_line, print_table, publish, writing
 from context_engine.apps.cli.options import FILE, F, gathered, period_options
 from context_engine.apps.cli.progress import progress_bar
@@ -20,7 +21,6 @@ from context_engine.core.text import counted
 from context_engine.errors import ConfigError, ContextEngineError
 
 if TYPE_CHECKING:
-    from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.look_up import RecordRow
 
 _SHOWN: Final = 20
@@ -91,7 +91,7 @@ _OPTIONS: Final = (
 
 
 def examine_many(
-    ledger: Ledger, selection: Selection, examine: Callable[[str], tuple[str, str]], *, title: str, as_json: bool
+    opened: OpenLedger, selection: Selection, examine: Callable[[str], tuple[str, str]], *, title: str, as_json: bool
 ) -> list[Examined]:
     """Examine the selected searches one after another, oldest first, and print one table at the end.
 
@@ -101,7 +101,7 @@ def examine_many(
     Raises:
         ConfigError: the results file cannot be read or written.
     """
-    rows = [(row.record_id, row.time) for row in selected_searches(ledger, selection)]
+    rows = [(row.record_id, row.time) for row in selected_searches(opened, selection)]
     done = {} if selection.results is None else _read(selection.results)
     fresh = [row for row in rows if row[0] not in done]
     results = [done[search_id] for search_id, _ in rows if search_id in done]
@@ -124,16 +124,19 @@ def _examined(search_id: str, time: str, examine: Callable[[str], tuple[str, str
         return Examined(search_id, time, "failed", str(error))
 
 
-def selected_searches(ledger: Ledger, selection: Selection) -> list[RecordRow]:
-    """Return the selected searches, oldest first."""
+def selected_searches(opened: OpenLedger, selection: Selection) -> list[RecordRow]:
+    """Return the selected searches, oldest first; a domain that nobody knows is said."""
     from context_engine.audit.ledger.look_up import Criteria
 
+    ledger = opened.ledger
     ledger.integrate()
     criteria = Criteria(since=selection.since, until=selection.until, domain=selection.domain, kind="search")
     if selection.sample is None or selection.seed is None:
         rows = ledger.rows(criteria)
     else:
         rows = ledger.sample(criteria, selection.sample, selection.seed).rows
+    if not rows:
+        say_unknown_domain(opened, selection.domain)
     return sorted(rows, key=lambda row: (row.time, row.record_id))
 
 

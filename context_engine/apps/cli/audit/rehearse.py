@@ -184,7 +184,7 @@ def _ingest(context: Any, at: LedgerLocation, documents: Path, domain: str) -> N
 
 
 def _rehearsed(opened: OpenLedger, selection: Selection, now: Engine, draft: Engine) -> Iterator[RehearsedSearch]:
-    rows = selected_searches(opened.ledger, selection)
+    rows = selected_searches(opened, selection)
     with progress_bar("Asking …") as progress:
         for number, row in enumerate(rows):
             progress(number, len(rows), row.record_id)

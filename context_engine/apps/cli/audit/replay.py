@@ -111,7 +111,7 @@ def _many(at: LedgerLocation, selection: Selection, *, as_json: bool) -> int:
             where = f"{replayed.difference.path}: " if replayed.difference is not None else ""
             return "different", f"{where}{replayed.explanation or 'a context differs'}"
 
-        results = examine_many(opened.ledger, selection, examine, title="Replaying …", as_json=as_json)
+        results = examine_many(opened, selection, examine, title="Replaying …", as_json=as_json)
     seen = {result.result for result in results}
     if seen - {"identical", _NOT_RECORDED}:
         return FAILURE

@@ -59,6 +59,12 @@ def broken(_query, _domain, _top_k):
 # -- what is asked for ------------------------------------------------------------------------------------------------
 
 
+def test_a_notebook_shows_the_outcome_of_a_search_and_no_text(make_engine, chunk_of):
+    result = make_engine([(1, [chunk_of("a", 0.5)])]).search(request())
+    assert "status='complete', decision='answered', chunks=1)" in repr(result)
+    assert len(repr(result)) < 200 and result.chunks[0].chunk.content not in repr(result)
+
+
 def test_an_unknown_domain_is_refused_with_the_known_ones(make_engine):
     with pytest.raises(UnknownDomain) as caught:
         make_engine([(1, [])]).search(request(domain="NPB"))

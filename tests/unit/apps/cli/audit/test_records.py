@@ -95,7 +95,7 @@ def test_a_period_in_which_nothing_lies_is_refused(tmp_path: Path, command: tupl
 
 def test_a_domain_that_nothing_knows_is_said_with_the_nearest(tmp_path: Path) -> None:
     ledger_file(tmp_path)
-    for command in (("list",), ("list", "--json"), ("export", "--format", "csv")):
+    for command in (("list",), ("list", "--json"), ("export", "--format", "csv"), ("replay",), ("drift",)):
         said = run(tmp_path, *command, "--domain", "NPX").stderr
         assert "'NPX' is neither a configured domain nor in any record. Did you mean 'NPA'?" in said
     assert "is no domain" not in run(tmp_path, "list", "--domain", "NPA", "--kind", "search").stderr
