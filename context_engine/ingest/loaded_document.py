@@ -112,8 +112,8 @@ def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Ski
     Args:
         pictures: whether it holds pictures or other objects that may contain text; if not, it is empty, not an error.
     """
-    unread = pictures or bool(notices)
-    return Skipped(name, "; ".join((NO_TEXT if unread else "has no text", *messages(notices))), error=unread)
+    reasons = (NO_TEXT if pictures else "has no text", *messages(notices))
+    return Skipped(name, "; ".join(reasons), error=pictures or bool(notices))
 
 
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:

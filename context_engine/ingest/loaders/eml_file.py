@@ -33,7 +33,9 @@ from context_engine.ingest.loaders.source_file import SourceFile
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 10
-_REPORTS: Final = ("message/delivery-status", "message/disposition-notification")  # they consist of header lines
+_REPORTS: Final = (  # they consist of header lines
+    "message/delivery-status", "message/disposition-notification", "message/feedback-report",
+)  # fmt: skip
 _FORMS: Final = ("text/html", "text/plain")  # of the same text, the richest first
 _SUFFIXES: Final = {  # of parts without a name, if it is not the second half of their type
     "text/plain": "txt", "text/markdown": "md", "application/msword": "doc", "application/vnd.ms-excel": "xls",

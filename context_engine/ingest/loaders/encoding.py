@@ -134,7 +134,7 @@ def _utf16(data: bytes) -> _Encoding | None:
         return None
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     for name, zeros, others in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if zeros * 2 > len(sample) // 2 and others * _MUCH < zeros:
+        if zeros * 2 > len(sample) // 2 and others * _MUCH < zeros and "\x00" not in sample.decode(name, "replace"):
             return _Encoding(name)
     return None
 

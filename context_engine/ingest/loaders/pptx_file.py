@@ -124,7 +124,7 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
     if embedded:
         left = f"slide {number}: embedded files are not read: {', '.join(embedded)}"
         unread.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=embedded))
-    return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""
+    return joined(blocks) if len(blocks) > 1 or blocks[0].text != f"## Slide {number}" else ""
 
 
 def read_slide(

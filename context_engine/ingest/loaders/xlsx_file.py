@@ -144,13 +144,15 @@ class _Workbook:
             self._notices.add(file_notice(NoticeCode.CELLS_NOT_READ, left, count=rows.beyond))
 
     def _leave(self, sheet: SheetPart) -> None:
-        """Report a hidden sheet with the number of its cells."""
+        """Report a hidden sheet with the number of its cells, unless it is empty."""
         count = 0
         if sheet.worksheet:
             rows = SheetRows(self._values, read_hidden=True)
             with self._archive.open(sheet.path) as source:
                 for row in _until_broken(rows.rows(source), []):
                     count += sum(cell is not None for cell in row.cells)
+            if not count:
+                return
         subject = _cells(count) if sheet.worksheet else "it is"
         left = f"sheet {sheet.title!r} is hidden: {subject} not read; {_READ_THEM}"
         self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count))

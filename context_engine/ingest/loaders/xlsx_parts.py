@@ -86,6 +86,8 @@ class Book:
             if local(element) != "sheet":
                 continue
             key = next((value for name, value in element.attrib.items() if name.endswith("}id") or name == "id"), "")
+            if not key:  # Excel keeps the names of modules that it removes on saving without macros
+                continue
             path, kind = targets.get(key, ("", ""))
             worksheet = kind in ("worksheet", "") and "chartsheet" not in path
             hidden = element.get("state", "visible") != "visible"

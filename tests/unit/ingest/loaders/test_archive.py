@@ -32,3 +32,15 @@ def test_the_types_of_the_parts_tell_the_format(one, saved):
     main = "word/document.xml"
     data = renamed(saved(document), lambda name: name.replace(main, "word/text7.xml"), main)
     assert one(data, "a.docx").text == "Cash costs 5 USD."
+
+
+def test_the_name_of_a_removed_module_and_an_empty_hidden_sheet_are_not_reported(one, saved, zipped):
+    book = openpyxl.Workbook()
+    book.active.append(["Cash costs 5 USD."])
+    book.create_sheet("Spare").sheet_state = "hidden"
+    module = b'<sheet name="Module1" sheetId="9" state="veryHidden" r:id="" '
+    module += b'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"/></sheets>'
+    data = zipped(saved(book), {"xl/workbook.xml": lambda xml: xml.replace(b"</sheets>", module)})
+    loaded = one(data, "a.xlsx")
+    assert "Cash costs 5 USD." in loaded.text
+    assert loaded.warnings == ()

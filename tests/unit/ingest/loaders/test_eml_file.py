@@ -88,12 +88,14 @@ def test_a_message_in_a_message(one, message):
     )
 
 
-def test_a_report_on_delivery_is_read(one):
+@pytest.mark.parametrize("kind", ["delivery-status", "feedback-report"])
+def test_a_report_on_delivery_is_read(one, kind):
     status = "Reporting-MTA: dns; mail.example\n\nFinal-Recipient: rfc822;desk@harbour.example\nStatus: 5.1.1\n"
-    parts = "--b\nContent-Type: text/plain\n\nNot delivered.\n--b\nContent-Type: message/delivery-status\n\n"
+    parts = "--b\nContent-Type: text/plain\n\nNot delivered.\n--b\nContent-Type: message/"
     head = "Subject: Returned\nMIME-Version: 1.0\nContent-Type: multipart/report; boundary=b\n\n"
-    text = one(f"{head}{parts}{status}--b--\n", "a.eml").text
-    assert text == (
+    text = one(f"{head}{parts}{kind}\n\n{status}--b--\n", "a.eml").text
+    assert text.startswith("# Returned\n\nNot delivered.\n\nReporting-MTA: dns; mail.example")
+    assert kind != "delivery-status" or text == (
         "# Returned\n\nNot delivered.\n\nReporting-MTA: dns; mail.example\n\n"
         "Final-Recipient: rfc822;desk@harbour.example\nStatus: 5.1.1"
     )

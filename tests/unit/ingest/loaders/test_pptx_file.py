@@ -65,6 +65,12 @@ def test_tables_grouped_shapes_charts_and_notes(one, saved, deck):
     )
 
 
+def test_a_slide_with_nothing_but_a_title_is_read(one, saved, deck):
+    slide(deck, 5, "Limits")
+    slide(deck, 5, "Slide 2 of the committee")
+    assert one(saved(deck), "a.pptx").text == "## Limits\n\n## Slide 2 of the committee"
+
+
 @pytest.mark.wording
 def test_hidden_slides_are_said(one, saved, deck):
     slide(deck, 5, "Shown")
