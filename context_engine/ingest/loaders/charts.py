@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.markdown import MarkdownBlock, one_line, pipe_table
@@ -88,11 +89,12 @@ def _points(series: Any, kinds: Sequence[str], from_1904: bool) -> _Points:
     """Return the values that a chart was saved with; an inner level of categories stands behind the outer one."""
     out: _Points = {}
     for kind in kinds:
+        code = next((code.text for code in series.iterfind(f"{_C}{kind}//{_C}formatCode")), "") or ""
+        number = any(series.find(f"{_C}{kind}//{_C}{store}") is not None for store in ("numCache", "numLit"))
         for point in series.iterfind(f"{_C}{kind}//{_C}pt"):
             place = point.get("idx") or ""
-            parent = point.getparent()
-            code = point.get("formatCode") or parent.findtext(f"{_C}formatCode") or ""
-            text = _shown(point.findtext(f"{_C}v") or "", code, from_1904, number=parent.tag != f"{_C}strCache")
+            stored = point.findtext(f"{_C}v") or ""
+            text = _shown(stored, point.get("formatCode") or code, from_1904, number=number)
             if place.isdecimal():
                 out[int(place)] = f"{text} {out[int(place)]}" if int(place) in out else text
     return out
@@ -102,8 +104,12 @@ def _shown(text: str, code: str, from_1904: bool = False, *, number: bool = True
     """Return a stored value as its format means it: 0.25 as 25%, 41791 as 2014-06-01."""
     if not number or not text.strip():
         return one_line(text)
-    value = Values((), (format_of(code),), from_1904=from_1904).value("n", text.strip(), "0")
-    return one_line(str(shown(value)))
+    return one_line(str(shown(_values(code, from_1904).value("n", text.strip(), "0"))))
+
+
+@lru_cache(maxsize=64)
+def _values(code: str, from_1904: bool) -> Values:
+    return Values((), (format_of(code),), from_1904=from_1904)
 
 
 def _labels(series: Any, values: _Points) -> _Points:

@@ -47,6 +47,11 @@ def test_a_stored_number_has_no_digits_that_nobody_typed(one, saved, deck):
     assert table(one, saved, deck) == "|  | EUR m |\n| --- | --- |\n| Rates | 0.3 |"
 
 
+def test_categories_in_words_stay_as_they_are(one, saved, deck):
+    drawn(deck, ["1.10", "2.0"], ("EUR m", (5, 7)))
+    assert table(one, saved, deck) == "|  | EUR m |\n| --- | --- |\n| 1.10 | 5 |\n| 2.0 | 7 |"
+
+
 def test_typed_labels_stand_before_the_values(one, saved, deck):
     chart = drawn(deck, ["Rates", "Credit", "FX"], ("EUR m", (12, 7, 5)))
     points = chart.plots[0].series[0].points
