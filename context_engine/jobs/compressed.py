@@ -114,7 +114,7 @@ def _head(memory: JobMemory, counter: TokenCounter) -> list[str]:
     quality, current = memory.quality, memory.current
     share = "none" if quality.supported_share is None else f"{quality.supported_share:.0%}"
     limit = "" if memory.budget_limit is None else f" of {memory.budget_limit:f}"
-    numbers = f"Questions answered: {quality.answered} of {quality.asked}. Sentences supported: {share}."
+    numbers = f"Answers: in {quality.answered} of {counted(quality.asked, 'reading')}. Sentences supported: {share}."
     lines = [
         f"Job {memory.job_id} in domain {memory.domain}: {_short(memory.title, counter)}",
         f"{numbers} Cost {memory.cost_text}{limit}.",

@@ -171,11 +171,11 @@ class JobMemory(Remembered):
 
     @property
     def numbers(self) -> str:
-        """Stages, questions, findings, risks and cost, as words."""
+        """Stages, answers, findings, risks and cost, as words; a reading is a question put to a document."""
         done = sum(stage.completed_at is not None for stage in self.stages)
         parts = (
             f"{done} of {counted(len(self.stages), 'stage')} completed",
-            f"{self.quality.answered} of {counted(self.quality.asked, 'question')} answered",
+            f"answers in {self.quality.answered} of {counted(self.quality.asked, 'reading')}",
             *(counted(len(self.findings), "finding"), counted(len(self.risks), "risk")),
             f"cost {self.cost_text}",
         )

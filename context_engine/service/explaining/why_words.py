@@ -74,7 +74,7 @@ def _absence(absence: Absence) -> str:
     return {
         "withheld": f"the source gave it, and the caller was not cleared for it{detail}",
         "source_denied": f"its source was not searched for the caller{detail}",
-        "source_not_searched": "its source was not searched",
+        "source_not_searched": "this search asked no source of that name",
         "source_failed": f"its source did not answer, or not in full{detail}",
         "maybe_cut": f"{asked}, {absence.cut} more were cut, and which is not recorded",
         "maybe_beyond": f"{asked}; it may have come next, and stage1_top_k would have to be larger",

@@ -56,7 +56,7 @@ def test_a_small_memory_is_whole():
     made = compressed(memory_of(short_job()))
     assert made.text == (
         "Job job-20260302-090000-0a1b2c in domain ORM: Facility review\n"
-        "Questions answered: 1 of 2. Sentences supported: 25%. Cost 0.0024 USD.\n"
+        "Answers: in 1 of 2 readings. Sentences supported: 25%. Cost 0.0024 USD.\n"
         "Earlier stages:\n"
         "- stage 1, 2 documents, 1 finding, quality 25: What is the limit?\n"
         "Findings:\n"

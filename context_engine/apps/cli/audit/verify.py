@@ -131,7 +131,7 @@ def _outside(file: Path) -> Iterator[Outside]:
         notes = checkpoints_in(file.read_text("utf-8"))
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}", file=str(file)) from None
-    if not notes:
+    if not any(size_of(text) is not None for text in notes):
         raise ConfigError("holds no checkpoint", file=str(file))
     if len(notes) > 1 and size_of(notes[-1]) is None:
         note(f"left out: the last checkpoint of {file} was cut off while it was written", style="yellow")

@@ -92,7 +92,7 @@ def test_a_record_that_computes_to_something_else_says_so_first(result):
     ("args", "words"),
     [
         (("x", "t2"), "the source was asked for 40 and gave 4, and this was not among them"),
-        (("x", "t3"), "its source was not searched."),
+        (("x", "t3"), "this search asked no source of that name."),
         (("x", "t3", AccessTaken([("t3", "clearance")])), "its source was not searched for the caller (clearance)."),
         (("wh", None, AccessTaken((), [("t2", "wh", "secret")])), "and the caller was not cleared for it (secret)."),
     ],
