@@ -130,10 +130,11 @@ class JavaServer(ABC):
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        heap = [f"-Xms{self.heap_mb}m", f"-Xmx{self.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        small = f"-Xms{self.heap_mb}m -Xmx{self.heap_mb}m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        options = os.environ.get("JAVA_SERVER_OPTIONS", small).split()
         launcher = ["Launcher", self._folder, str(self.port), *self.arguments()]
         with self.log.open("wb") as out:
-            command = [_program("java"), *heap, "-cp", _class_path(self.name), *launcher]
+            command = [_program("java"), *options, "-cp", _class_path(self.name), *launcher]
             self._server = subprocess.Popen(command, cwd=self._folder, stdout=out, stderr=out)
         until = time.monotonic() + self.longest_start_s
         while not self.answers():

@@ -5,7 +5,8 @@
 
 The texts, vectors and questions are those of `bench_scale.py`, ten chunks a document. Each store is filled anew for
 each size, in a process of its own. PostgreSQL is a server with pgvector and an index of the vectors; OpenSearch has two
-shards without replicas; Neo4j has one index of each kind. Measured are
+shards without replicas; Neo4j has one index of each kind. JAVA_SERVER_OPTIONS replaces the options of both, which are
+those of tests: "-Xmx3g --add-modules jdk.incubator.vector". Measured are
 
 write     CPU s, of the program and of the server
 disk      MB, of the store's files or tables
