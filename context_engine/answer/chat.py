@@ -190,21 +190,21 @@ def _role(message: ChatMessageIn) -> Literal["user", "assistant"]:
     return "user" if message.role == "user" else "assistant"
 
 
-def chat_completion(made: Answer, body: CompletionRequest, created: int, *, demo: bool) -> ChatCompletion:
+def chat_completion(answer: Answer, body: CompletionRequest, created: int, *, demo: bool) -> ChatCompletion:
     """Return an answer as a chat completion.
 
     Args:
         created: seconds since 1970.
     """
-    answer = response_of(made, demo=demo)
-    content = "\n\n".join([answer.text, *_notes(made, answer)])
+    response = response_of(answer, demo=demo)
+    content = "\n\n".join([response.text, *_notes(answer, response)])
     return ChatCompletion(
-        id=_completion_id(answer.answer_id),
+        id=_completion_id(response.answer_id),
         created=created,
         model=body.model,
         choices=(CompletionChoice(message=ChatMessageOut(content=content)),),
-        usage=_usage(answer),
-        context_engine=answer,
+        usage=_usage(response),
+        context_engine=response,
     )
 
 
@@ -241,19 +241,19 @@ def chat_chunks(
     yield "data: [DONE]\n\n"
 
 
-def _rest(made: Answer, answer: AnswerResponse) -> str:
+def _rest(answer: Answer, response: AnswerResponse) -> str:
     """Return what follows the sentences: the refusal, or the disagreements; then the sources and the warnings."""
-    notes = _notes(made, answer)
-    if answer.refusal is not None:
-        return "\n\n".join([answer.refusal.message, *notes])
-    return "".join(f"\n\n{part}" for part in (*(conflict.message for conflict in answer.conflicts), *notes))
+    notes = _notes(answer, response)
+    if response.refusal is not None:
+        return "\n\n".join([response.refusal.message, *notes])
+    return "".join(f"\n\n{part}" for part in (*(conflict.message for conflict in response.conflicts), *notes))
 
 
-def _notes(made: Answer, answer: AnswerResponse) -> list[str]:
+def _notes(answer: Answer, response: AnswerResponse) -> list[str]:
     """Return the cited passages, unless the answer is refused, and the warnings about the answer itself."""
-    cited = () if answer.refusal is not None else answer.citations
+    cited = () if response.refusal is not None else response.citations
     sources = "\n".join(f"- {citation_line(citation)}" for citation in cited)
-    return [part for part in (sources, *made.own_warnings) if part]
+    return [part for part in (sources, *answer.own_warnings) if part]
 
 
 def _usage(answer: AnswerResponse) -> ChatUsageOut:

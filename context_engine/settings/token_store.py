@@ -24,7 +24,7 @@ CREATE TABLE tokens (
     created INTEGER NOT NULL, expires INTEGER, revoked INTEGER, used INTEGER
 ) WITHOUT ROWID
 """
-"""Times are in seconds since 1970; a token that is revoked for good has the moment with a minus in `revoked`."""
+"""Times are seconds since 1970. A negative `revoked` is that of a token revoked for good at its absolute value."""
 
 
 class StoredToken(NamedTuple):
@@ -37,7 +37,7 @@ class StoredToken(NamedTuple):
         expires: refused from then on; None: never.
         revoked: refused from then on; None: not revoked.
         used: last use, to the minute; None: never used.
-        ended: revoked for good, also where a clock is before `revoked`, as after it was set back.
+        ended: revoked for good; it stays so if the clock is set back before `revoked`.
     """
 
     id: str

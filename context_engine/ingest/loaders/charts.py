@@ -1,7 +1,7 @@
 """Charts and diagrams of DOCX and PPTX (ECMA-376 Part 1, 21.2 and 21.4; MS-ODRAWXML 2.24.3 for the newer charts).
 
-A chart becomes a table: a row for each category, a column for each series, numbers and dates as their format means
-them. A label that a person typed stands before the value that the chart was saved with. Read too: titles, text boxes
+A chart becomes a table: a row for each category, a column for each series, numbers and dates in their formats.
+A label that a person typed stands before the value that the chart was saved with. Read too: titles, text boxes
 inside a chart. Not read: the embedded workbook, positions, legends (they repeat the names).
 """
 
@@ -101,7 +101,7 @@ def _points(series: Any, kinds: Sequence[str], from_1904: bool) -> _Points:
 
 
 def _shown(text: str, code: str, from_1904: bool = False, *, number: bool = True) -> str:
-    """Return a stored value as its format means it: 0.25 as 25%, 41791 as 2014-06-01."""
+    """Return a stored value in its format: 0.25 as 25%, 41791 as 2014-06-01."""
     if not number or not text.strip():
         return one_line(text)
     return one_line(str(shown(_values(code, from_1904).value("n", text.strip(), "0"))))

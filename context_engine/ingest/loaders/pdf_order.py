@@ -51,7 +51,7 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
 
 
 def _foot_last(lines: list[PdfLine]) -> list[PdfLine]:
-    """Return lines with a page footer that is drawn before the page below the rest."""
+    """Return the lines with a page footer, if it is drawn first, moved behind the others."""
     first = next((number for number, line in enumerate(lines) if not line.edge), 0)
     lowest = min((line.bottom for line in lines[first:]), default=0.0)
     foot = [line for line in lines[:first] if line.top <= lowest]

@@ -3,8 +3,8 @@
 A line above the table belongs to its head if each of its parts stands over columns of values, or over the first column
 beside such a part. A name over several columns ("Year ended 31 December" above "2023" and "2024") is given to each: the
 rule below it shows which they are or, without rules, its place in their middle. In case of doubt it stays a line.
-Between the head and the first row may be lines that name groups of rows ("Assets"). A line that says in what all
-amounts are given ("(in thousands)") belongs to the name of the first column, wherever in the head it stands.
+Between the head and the first row may be lines that name groups of rows ("Assets"). A line that gives the unit of all
+amounts ("(in thousands)") belongs to the name of the first column, wherever in the head it stands.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def with_head(above: Sequence[PdfLine], table: PdfTable, rules: Sequence[Ruling]
 
 
 def with_units(table: PdfTable) -> PdfTable:
-    """Return a table whose first row below the head, if it is nothing but units, is in the name of the first column."""
+    """Return a table with a first row of nothing but units moved into the name of its first column."""
     if len(table.rows) < _LEAST_ROWS or not any(table.rows[0][1:]):
         return table
     names, row, *rest = table.rows
@@ -183,7 +183,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_units(text: str) -> bool:
-    """Whether a text says in what all amounts are given: "(in thousands, except per share data)", "EUR Mio."."""
+    """Whether a text gives the unit of all amounts: "(in thousands, except per share data)", "EUR Mio."."""
     return len(text) <= _MOST_UNITS and _UNITS.fullmatch(text) is not None
 
 
