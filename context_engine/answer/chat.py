@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from context_engine.answer.answering import Event, Finished, Started, Stated
 from context_engine.answer.composed import Answer, sentence_text, separator
-from context_engine.answer.contract import AnswerRequest, AnswerResponse, ChatTurn, citation_line, response_of
+from context_engine.answer.contract import (
+    AnswerRequest,
+    AnswerResponse,
+    ChatTurn,
+    citation_line,
+    missing_sources,
+    response_of,
+)
 from context_engine.core.models import Principal
 from context_engine.errors import InvalidRequest, UnknownDomain
 from context_engine.service.deployment import Deployment
@@ -242,7 +249,7 @@ def chat_chunks(
 
 
 def _rest(answer: Answer, response: AnswerResponse) -> str:
-    """Return what follows the sentences: the refusal, or the disagreements; then the sources and the warnings."""
+    """Return what follows the sentences: the refusal, or the disagreements; then `_notes`."""
     notes = _notes(answer, response)
     if response.refusal is not None:
         return "\n\n".join([response.refusal.message, *notes])
@@ -250,10 +257,10 @@ def _rest(answer: Answer, response: AnswerResponse) -> str:
 
 
 def _notes(answer: Answer, response: AnswerResponse) -> list[str]:
-    """Return the cited passages, unless the answer is refused, and the warnings about the answer itself."""
+    """Return the cited passages, unless the answer is refused; then missing sources and warnings about the answer."""
     cited = () if response.refusal is not None else response.citations
     sources = "\n".join(f"- {citation_line(citation)}" for citation in cited)
-    return [part for part in (sources, *answer.own_warnings) if part]
+    return [part for part in (sources, *missing_sources(answer.result), *answer.own_warnings) if part]
 
 
 def _usage(answer: AnswerResponse) -> ChatUsageOut:

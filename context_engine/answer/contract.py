@@ -230,7 +230,7 @@ def response_of(answer: Answer, *, demo: bool = False) -> AnswerResponse:
         conflicts=tuple(_conflict(answer, conflict) for conflict in answer.conflicts),
         citations=_citations(answer),
         usage=_usage(answer),
-        warnings=(*_missing_sources(result), *answer.warnings),
+        warnings=(*missing_sources(result), *answer.warnings),
         demo=demo,
         workflow=None if answer.gathering is None else _workflow(answer.gathering, answer.context),
     )
@@ -256,7 +256,7 @@ def _workflow(gathering: Gathering, context: Context) -> WorkflowOut:
     return WorkflowOut(policy=gathering.policy, rounds=rounds, passages=passages, stopped=gathering.stopped)
 
 
-def _missing_sources(result: SearchResult) -> Iterator[str]:
+def missing_sources(result: SearchResult) -> Iterator[str]:
     """Yield a sentence for the sources that failed alike, wholly or in part."""
     for sources in result.failed_alike:
         names = ", ".join(source.title or source.source_id for source in sources)

@@ -294,6 +294,9 @@ def test_a_source_that_did_not_answer_is_named_in_the_published_form(bank: Deplo
     answer.result = replace(answer.result, sources=(failed, *answer.result.sources[1:]))
     name = failed.title or failed.source_id
     assert response_of(answer).warnings[0] == f"{name} did not answer: the server is down"
+    body = CompletionRequest(model="ORM", messages=(ChatMessageIn(role="user", content=QUESTION),))
+    content = chat_completion(answer, body, 0, demo=False).choices[0].message.content
+    assert f"\n\n{name} did not answer: the server is down" in content, "a chat client shows the text alone"
 
 
 def test_a_model_reads_the_notes_of_a_job_before_the_passages_as_text_that_gives_no_orders(bank: Deployment) -> None:
