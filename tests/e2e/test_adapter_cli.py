@@ -16,6 +16,7 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 import numpy as np
 
+from context_engine import secrecy
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.stores.adapter_rows import Origin
@@ -54,6 +55,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).write_text(text, "utf-8")
     for name in ("CONTEXT_ENGINE_CONFIG_DIR", "CONTEXT_ENGINE_STAGE", "COLUMNS", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(secrecy, "_KEYS", type(secrecy._KEYS)())  # keys of other tests may be parts of an id
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
