@@ -35,11 +35,11 @@ FEWEST_JUDGED: Final = 50
 """Fewest judged questions to learn from."""
 
 USUALLY_NEEDED: Final = 1500
-"""Number of judged answers from which gains were beyond noise, if any (docs/guides/models.md)."""
+"""Number of judged answers from which gains were beyond noise, if any (docs/measured/models.md)."""
 
 KEPT: Final = (1.0, 0.65, 0.3)
 """Shares of the learnt way, tried in this order until held-out questions lose nothing: on new answers a part may gain
-where the whole loses (docs/guides/models.md)."""
+where the whole loses (docs/measured/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
 _DEPTH: Final = 40
