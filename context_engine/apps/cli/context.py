@@ -211,6 +211,8 @@ def open_context(
     if paths.manifests() or paths.origin in _NAMED:
         setup = location.load()
         data_dir = setup.data_dir(location.data_dir)
+        if location.data_dir and not data_dir.exists():
+            note(f"The data folder {data_dir} does not exist yet.")
         principal = acting_principal(setup.config.principals, location.acting_as)
         known = setup if operator else replace(setup, registry=setup.visible(principal))
         _warn((*setup.config.notices, *known.orphaned(data_dir)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-from context_engine.apps.cli.context import acting_principal, os_user, require_operator
+from context_engine.apps.cli.context import ConfigLocation, acting_principal, open_context, os_user, require_operator
 from context_engine.core.models import NOBODY
 from context_engine.errors import InvalidRequest
 from context_engine.settings.access_file import AccessFile
@@ -45,3 +46,15 @@ def test_an_operator_is_asked_for_where_there_is_one() -> None:
     assert acting_principal(principals, None).id == "me"
     with pytest.raises(InvalidRequest, match="operator: true"):
         require_operator(principals)
+
+
+def test_a_mistyped_data_folder_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "manifests").mkdir()
+    source = "sources: [{id: notes, type: bank_sop, adapter: local}]"
+    (tmp_path / "manifests/ops.yaml").write_text(f"version: 1\ndomain: OPS\n{source}\n")
+    for name in ("data", "dtaa"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        open_context(ConfigLocation(str(tmp_path), str(tmp_path / name), None))
+    noted = capsys.readouterr().err.replace("\n", " ")
+    assert noted.count("does not exist yet") == 1
+    assert f"{tmp_path / 'dtaa'} does not exist yet" in noted
