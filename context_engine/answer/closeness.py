@@ -75,7 +75,46 @@ _GROUPS: Final = """
     obey adhere comply | schedule timetable calendar | dismiss dismissal fire terminate termination |
     authorisation authorization permission consent approval | urgent emergency | gift present hospitality |
     dangerous hazardous harmful | repeat recur recurrence | happen occur arise |
-    won win | fallen fall | begun begin began | dealt deal
+    won win | fallen fall | begun begin began | dealt deal |
+    accompany escort | extra additional further | child minor juvenile | warn warning remind prompt |
+    contradict conflict inconsistent | win prevail precedence | appraise appraisal review evaluate evaluation |
+    evaluate evaluation assess assessment | together meet gather convene | unlimited indefinite unrestricted |
+    several multiple | separate apart segregate isolate independent | correct accurate |
+    improve enhance enhancement | hurt harm damage injure | stop prevent halt | block refuse reject deny decline |
+    use utilize leverage employ | fast rapid | show display present | hide mask conceal | see view read |
+    global worldwide international | law legislation statute regulation | illegal unlawful | judge judicial court |
+    suspicious suspect suspicion | pretend impersonate impersonation spoof | fake forge falsify fraudulent counterfeit |
+    fraud fraudulent scam | virus malware malicious | infect compromise hack | eavesdrop intercept |
+    trace traceability track | measure metric indicator | chart graph diagram figure | picture image photo |
+    film video footage | camera surveillance cctv | enter entry | spare redundant alternate secondary | first initial |
+    main primary principal | last final | newest latest recent current | former previous prior past earlier |
+    old obsolete deprecated legacy outdated | often frequent | always constantly continuous | usual normal typical default |
+    unusual abnormal anomaly anomalous | essential vital crucial | important significant | whole entire full |
+    enough sufficient adequate | suitable appropriate | fair impartial objective | secret confidential sensitive |
+    anonymous pseudonymous unnamed | recognise identify detect | detect discover notice spot detection discovery |
+    search look query lookup | ask consult | answer respond response reply react | email mail | letter post postal mail |
+    talk discuss speak | explain describe clarify description | justify justification rationale reason |
+    unambiguous clear explicit | express explicit | wish prefer preference | plan strategy roadmap | goal target |
+    skill expertise competence | qualification qualified expertise | freelancer contractor | subsidiary affiliate |
+    shareholder stakeholder investor | auditor assessor examiner | expert specialist | help support assist assistance aid |
+    maintenance upkeep | configure configuration setting setup | option choice alternative | substitute alternative deputy |
+    deputy delegate designee substitute | move transfer relocate migrate | send transmit transfer deliver submit |
+    invoice bill | refund reimburse repay | reward incentive recognition bonus | increase raise grow expand |
+    reduce decrease lower minimise | restrict limit restriction | combine combination merge | collect gather collection |
+    produce generate create | create establish develop | build develop construct | launch deploy deployment rollout release |
+    rollback revert undo reverse | restore recover recovery reinstate | broken defective faulty | fail failure crash malfunction |
+    bug defect flaw error | upgrade update | shred destruction destroy | rubbish trash bin discard | tidy clean clear |
+    remotely remote telework | vacation holiday absence | misconduct misbehaviour wrongdoing violation |
+    violate violation infringe contravene | ethics ethical conduct | bullying harassment discrimination |
+    investigate investigation probe inquiry | lawsuit litigation sue | contract agreement | clause provision |
+    valid effective active | void invalid | late overdue | lifetime life validity | citizen resident | everyone everybody |
+    host hosted server | app application | website site web | programmer developer engineer coder | coding programming |
+    library package dependency | component module element | utility tool | trail log audit | folder directory |
+    template form | step stage phase | urgency priority | rating score grade | classify classification categorise category |
+    kind type category | tag label mark | quantity volume | tier level grade | chance probability likelihood |
+    consequence effect | benefit advantage | drawback disadvantage | insure insurance insurer | budget funding |
+    manual manually hand | repeat again recur | rule requirement | allowance permission | resell sell |
+    summary overview | spoken oral orally verbal verbally | unprotected unencrypted unsecured | unsafe insecure
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85

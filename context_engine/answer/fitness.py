@@ -12,7 +12,7 @@ from context_engine.answer.bands import inside, outside
 from context_engine.answer.closeness import closest, closest_of
 from context_engine.answer.reading import MeaningKind, read
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
+from context_engine.answer.wants import FRAMED, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
 from context_engine.core.query import acronyms
 from context_engine.core.text import terms, tokens
@@ -38,12 +38,13 @@ _LONG_HEAD: Final = 0.8
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
 _CLAUSE: Final = re.compile(
-    rf"(?!{_LABEL_ENDS})[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE
+    rf"(?!{_LABEL_ENDS})[,;:.]\s(?!(?:shall|must|may|can|should|will)\b)|\b(?:if|when|unless|that|which|who|while|and then)\b",
+    re.IGNORECASE,
 )
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _POINTER: Final = re.compile(
-    r"^\W*(?:please )?(?:also )?see (?!that|whether|to|if)[^;:]*$"
+    r"^\W*(?:please |also |you can )*(?:see|(?:read|learn|find out) (?:more|about)\b) (?!that|whether|to|if)[^;:]*$"
     r"|\b(?:is|are) (?:described|explained|discussed|documented|detailed) (?:in|at|above|below)\b[^,;:]*$",
     re.IGNORECASE,
 )
@@ -295,7 +296,7 @@ def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[Qu
     holds weighs most.
     """
     asked = list(question.weights)
-    words = frozenset(tokens(question.text))
+    words = frozenset(tokens(FRAMED.sub("", question.text)))
     zones = [_zones(question, statement) for statement in statements]
     everywhere = [{term: _strength(term, zone) for term in asked} for zone in zones]
     counts = {term: sum(_strength(term, zone[:2]) > 0.0 for zone in zones) for term in asked}

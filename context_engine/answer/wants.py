@@ -72,6 +72,7 @@ class Expression(Enum):
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
     )
+    INTERVAL = _form(rf"\b(?:every|each|per) {_NUMBER} {_UNIT}\b")
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
     LENGTH = _form(
@@ -204,7 +205,7 @@ _KINDS: Final = (
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
-        _E.DURATION),
+        _E.DURATION, _E.INTERVAL),
     _want("duration", "a duration",
         r"\b(?:what|which)(?:'s| is| are) the (?:longest|shortest)\b", _E.DURATION, _E.LENGTH),
     _want("duration", "a duration",
@@ -254,13 +255,14 @@ _FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)
 _ASKS: Final = re.compile(
     r"\b(?:allowed|permitted|permissible|ok|okay|have to|has to|had to|ever|there|mean|stands? for|as a minimum"
     r"|at least|at most|whether|neither|nor|either|must|may|needs?|needed|no|not|unless|except|if|one|away|sure|really"
-    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b"
+    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per"
+    r"|(?:my|your|him|her|it)self|(?:our|them)selves|together)\b"
     r"|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
 _AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
 _AT_MOST: Final = r"at (?:the (?:very )?)?most|at a maximum|as a maximum"
-_FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
+FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
 _LEADS_IN: Final = re.compile(
     r"^\W*(?:(?:on|about|regarding|concerning|as (?:to|for|regards)|with (?:regard|respect) to|under|for|in|at|if|when"
     r"|where|during|before|after|once|unless)(?! (?:what|which|whom?|how)\b)\b)[^?:]{2,100}?[,:] "
@@ -336,7 +338,7 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     plain = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
     leads_in = _LEADS_IN.match(plain)
     start = leads_in.end() if leads_in else 0
-    core = _FRAMED.sub("", plain[start:])
+    core = FRAMED.sub("", plain[start:])
     kinds = _KINDS if language == "en" else ()
     want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
     match = want.form.search(core)
