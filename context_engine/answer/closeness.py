@@ -114,7 +114,31 @@ _GROUPS: Final = """
     kind type category | tag label mark | quantity volume | tier level grade | chance probability likelihood |
     consequence effect | benefit advantage | drawback disadvantage | insure insurance insurer | budget funding |
     manual manually hand | repeat again recur | rule requirement | allowance permission | resell sell |
-    summary overview | spoken oral orally verbal verbally | unprotected unencrypted unsecured | unsafe insecure
+    summary overview | spoken oral orally verbal verbally | unprotected unencrypted unsecured | unsafe insecure |
+    record documentation | exception exemption waiver deviation | ratify approve endorse | acknowledge confirm |
+    reconcile compare match | lend loan borrow | guarantee warranty | dealer trader | broker intermediary agent |
+    valuation value price | maturity expiry tenor | planned scheduled | alarm alert notification page | comment remark feedback |
+    survey questionnaire | participate participation | chairman chairperson chair |
+    individual person human | guardian parent | stranger unidentified unknown | unauthorised unauthorized unapproved |
+    intruder trespasser attacker | electricity power | licence license permit | fingerprint biometric | hardware equipment device |
+     cupboard cabinet locker | vault safe | cipher algorithm encryption | tamper manipulate |
+    uptime availability | speed latency performance | traffic load | trial pilot test | hotfix patch fix update |
+    retire decommission deprecate | refresh update renew | guideline guidance advice guide | suggest recommend propose advise |
+    exact precise | total overall sum | rest remainder remaining | majority most | percentage percent | zero none |
+    instantly immediately | afterwards subsequently later | understandable readable clear plain | danger risk hazard |
+    prepare preparation draft | rehearse exercise practice | practice practise exercise | describe define specify state |
+    mention state name specify | demand insist require | hire employ | salary wage | pause suspend interrupt |
+    resume restart continue | continue proceed | wait delay | avoid prevent | mistaken wrong | mislead deceive misrepresent |
+    bypass circumvent evade override | hand-over handover transfer | outsource subcontract | on-call standby duty |
+    escape evacuate evacuation | injury accident harm | locate find | solve resolve solution | examine test |
+    trustworthy reliable trusted | unreliable untrusted | sign-up register registration enrol enroll enrollment |
+    enrol enroll register | unsubscribe opt-out | nationality citizenship | address location | signal indication indicator sign |
+    symptom sign indication | trigger cause initiate | cause reason | regularly periodically periodic routine |
+    vehicle car | smartphone handset mobile | chat messaging slack | conversation call | wireless wifi wi-fi |
+    webpage page website | hyperlink link | browser chrome | keyboard | shut close closed | shut-down shutdown |
+    hourly hour | half-year semiannual | lawfully legally legal lawful | competitor rival | promise commitment commit undertake |
+    commitment obligation | divulge reveal | gossip rumour | journalist press media reporter | newspaper press media |
+    marketing advertising promotion advertisement | advert advertisement advertising
 """
 """Words that policies and their readers use for one thing; a word may stand in several groups."""
 CLOSE: Final = 0.85
