@@ -53,7 +53,10 @@ _BODY: Final = (
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
     r"|visitors?|subscribers?|verifiers?|claimants?|applicants?|requesters?|requestors?|individuals?|persons?|people"
-    r"|guards?|associates?|entit(?:y|ies)|processors?|controllers?|affiliates?|counterpart(?:y|ies)|issuers?|insurers?"
+    r"|clerks?|tellers?|cashiers?|brokers?|dealers?|accountants?|lawyers?|counsel|attorneys?|notar(?:y|ies)|judges?"
+    r"|operators?|technicians?|specialists?|experts?|consultants?|advis[eo]rs?|architects?|designers?|testers?|authors?"
+    r"|coordinators?|custodians?|stewards?|sponsors?|deput(?:y|ies)|assistants?|parents?|guardians?|maintainers?"
+    r"|recipients?|holders?|researchers?|assessors?|inspectors?|trainers?|idps?|support|guards?|associates?|entit(?:y|ies)|processors?|controllers?|affiliates?|counterpart(?:y|ies)|issuers?|insurers?"
     r"|by (?:the|an?) \w+|(?:the|an?|each|every) [\w-]+(?= (?:is|are) (?:responsible|accountable)\b)"
 )
 
