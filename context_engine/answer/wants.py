@@ -198,7 +198,7 @@ _KINDS: Final = (
     _want("definition", "a definition",
         r"\bwhat (?:does|do)\b(?=.{1,80}\b(?:mean|stand for)\b)", _E.MEANS, strict=False),
     _want("duration", "how often",
-        r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b", _E.FREQUENCY),
+        r"\bhow (?:often|frequently|regularly|many times an? \w+)\b|\b(?:at what intervals?|frequency)\b", _E.FREQUENCY),
     _want("number", "a number",
         rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
         _E.LENGTH, _E.NUMBER),
