@@ -68,7 +68,7 @@ _GROUPS: Final = """
     spent spend | sought seek | brought bring | caught catch | taught teach | shown show | known know | seen see saw |
     gone go went | driven drive drove | hidden hide | forgotten forget | withdrawn withdraw withdrew | laid lay |
     bound bind | frozen freeze | said say | stood stand | sell market distribute | pen pentest penetration |
-    apply applicable relevant | mandatory compulsory obligatory | watch monitor observe oversee supervise |
+    apply applicable relevant | mandatory compulsory obligatory required | watch monitor observe oversee supervise |
     replace replaced supersede superseded | aim aimed intend intended | put post | visitor guest |
     evidence proof prove demonstrate | cancel annul terminate | obey adhere comply | schedule timetable calendar |
     dismiss dismissal fire terminate termination | authorisation authorization permission consent approval |
@@ -105,7 +105,7 @@ _GROUPS: Final = """
     rollback revert undo reverse | restore recover recovery reinstate | broken defective faulty |
     fail failure crash malfunction | bug defect flaw error | upgrade update | shred destruction destroy |
     rubbish trash bin discard | tidy clean clear | remotely remote telework | vacation holiday absence |
-    misconduct misbehaviour wrongdoing violation | violate violation infringe contravene | ethics ethical conduct |
+    misconduct misbehaviour wrongdoing | violate violation infringe contravene | ethics ethical conduct |
     bullying harassment discrimination | investigate investigation probe inquiry | lawsuit litigation sue |
     contract agreement | clause provision | valid effective active | void invalid | late overdue |
     lifetime life validity | citizen resident | everyone everybody | host hosted server | app application |

@@ -19,7 +19,7 @@ _PERIOD: Final = r"(?:second|minute|hour|day|week|fortnight|month|quarter|year)"
 _SPAN: Final = (
     r"(?<!\bevery )(?<!\beach )(?<!\bper )"
     r"(?!an? second (?!of|or|and|to|after|before)[a-z]|an? quarter of )"
-    rf"\b(?:{_NUMBER}(?:\s*(?:-|–|to|or|and)\s*{_NUMBER})?(?:\s*\([\w ]{{1,12}}\))?|an?|half an?)"
+    rf"\b(?:{_NUMBER}(?:\s*(?:-|–|to|or|and)\s*(?:{_NUMBER}|(?:an? )?half))?(?:\s*\([\w ]{{1,12}}\))?|an?|half an?)"
     rf"[\s-]*(?:(?:full|business|working|calendar|consecutive|further)\s+)*{_UNIT}\b"
 )
 _AT_ONCE: Final = (
@@ -88,8 +88,9 @@ class Expression(Enum):
         r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|\d{1,2}:\d{2})\b"
     )
     OCCASION = _form(
-        r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
-        r"|on (?:the )?(?:initial|first)|unless|provided that|in (?:the )?cases?|where (?:an?|the|any|no|it|they))\b"
+        r"\b(?:upon|after|before|prior to|following|at (?:the )?time|any ?time|as soon as|once|when|whenever|if|during"
+        r"|in the event|on (?:the )?(?:initial|first)|unless|provided that|in (?:the )?cases?"
+        r"|where (?:an?|the|any|no|it|they))\b"
     )
     CONDITION = _form(
         r"\b(?:if|when|whenever|where|unless|until|only|provided|except|subject to|as long as"
@@ -204,12 +205,13 @@ _KINDS: Final = (
         rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
         _E.LENGTH, _E.NUMBER),
     _want("duration", "an age", r"\bhow old\b|\b(?:at|from|until) (?:what|which) age\b", _E.AGE, _E.DURATION),
+    _want("duration", "a duration", r"\bhow long\b", _E.DURATION, _E.INTERVAL),
     _want("duration", "a duration",
-        r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
+        r"\bhow (?:soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
-        _E.DURATION, _E.INTERVAL),
+        _E.DURATION),
     _want("duration", "a duration",
         r"\b(?:what|which)(?:'s| is| are) the (?:longest|shortest)\b", _E.DURATION, _E.LENGTH),
     _want("duration", "a duration",
