@@ -12,7 +12,7 @@ from context_engine.answer.bands import inside, outside
 from context_engine.answer.closeness import closest, closest_of
 from context_engine.answer.reading import MeaningKind, read
 from context_engine.answer.sentences import Statement, StatementKind
-from context_engine.answer.wants import AskedQuestion, Expression, has, places_of
+from context_engine.answer.wants import FRAMED, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
 from context_engine.core.query import acronyms
 from context_engine.core.text import terms, tokens
@@ -38,12 +38,14 @@ _LONG_HEAD: Final = 0.8
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
 _CLAUSE: Final = re.compile(
-    rf"(?!{_LABEL_ENDS})[,;:.]\s|\b(?:if|when|unless|that|which|who|while|and then)\b", re.IGNORECASE
+    rf"(?!{_LABEL_ENDS})[,;:.]\s(?!(?:shall|must|may|can|should|will)\b)"
+    r"|\b(?:if|when|unless|that|which|who|while|and then)\b",
+    re.IGNORECASE,
 )
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _POINTER: Final = re.compile(
-    r"^\W*(?:please )?(?:also )?see (?!that|whether|to|if)[^;:]*$"
+    r"^\W*(?:please |also |you can )*(?:see|(?:read|learn|find out) (?:more|about)\b) (?!that|whether|to|if)[^;:]*$"
     r"|\b(?:is|are) (?:described|explained|discussed|documented|detailed) (?:in|at|above|below)\b[^,;:]*$",
     re.IGNORECASE,
 )
@@ -52,12 +54,6 @@ _ASKS_WHERE: Final = re.compile(
     r"\b(?:where|documents?|sections?|chapters?|polic(?:y|ies)|procedures?|standards?|described|documented)\b",
     re.IGNORECASE,
 )
-_RESTRICTS: Final = re.compile(
-    r"\b(?:with|having|(?:that|which) ha(?:s|ve)) (?:at least |less than |(?:no )?(?:fewer|more) than )?$"
-    r"|\b(?:if|when|where|unless)\b[^,;.]*$",
-    re.IGNORECASE,
-)
-"""Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
 _EXCEPTED: Final = re.compile(
     r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
     r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",
@@ -211,10 +207,9 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:
-    """Return how well a number counts something: "two signatures", "signatures: 2"; "files with 2 pages" do not."""
+    """Return how well a number counts something: "two signatures", "signatures: 2"."""
     before, after = _around(text, place, _BESIDE)
-    near = closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
-    return near * (_IN_PASSING if _RESTRICTS.search(text[: place[0]]) else 1.0)
+    return closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
 
 
 def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
@@ -239,10 +234,9 @@ def _acts(question: AskedQuestion, text: str, place: Span) -> float:
 
 
 def _spells_out(short: str, statement: Statement) -> float:
-    """Return whether a statement has the long form of an abbreviation, or stands below a heading that has it."""
-    if short in acronyms(statement.text()) or any(statement.text((cell.span,)) == short for cell in statement.cells):
-        return 1.0
-    return _IN_PASSING if any(short in acronyms(heading) for heading in statement.headings[-1:]) else 0.0
+    """Return whether a statement has the long form of an abbreviation."""
+    in_cells = any(statement.text((cell.span,)) == short for cell in statement.cells)
+    return float(in_cells or short in acronyms(statement.text()))
 
 
 def _defines(question: AskedQuestion, text: str) -> float:
@@ -295,7 +289,7 @@ def matches(question: AskedQuestion, statements: Sequence[Statement]) -> list[Qu
     holds weighs most.
     """
     asked = list(question.weights)
-    words = frozenset(tokens(question.text))
+    words = frozenset(tokens(FRAMED.sub("", question.text)))
     zones = [_zones(question, statement) for statement in statements]
     everywhere = [{term: _strength(term, zone) for term in asked} for zone in zones]
     counts = {term: sum(_strength(term, zone[:2]) > 0.0 for zone in zones) for term in asked}

@@ -19,7 +19,7 @@ _PERIOD: Final = r"(?:second|minute|hour|day|week|fortnight|month|quarter|year)"
 _SPAN: Final = (
     r"(?<!\bevery )(?<!\beach )(?<!\bper )"
     r"(?!an? second (?!of|or|and|to|after|before)[a-z]|an? quarter of )"
-    rf"\b(?:{_NUMBER}(?:\s*(?:-|–|to|or|and)\s*{_NUMBER})?(?:\s*\([\w ]{{1,12}}\))?|an?|half an?)"
+    rf"\b(?:{_NUMBER}(?:\s*(?:-|–|to|or|and)\s*(?:{_NUMBER}|(?:an? )?half))?(?:\s*\([\w ]{{1,12}}\))?|an?|half an?)"
     rf"[\s-]*(?:(?:full|business|working|calendar|consecutive|further)\s+)*{_UNIT}\b"
 )
 _AT_ONCE: Final = (
@@ -53,7 +53,10 @@ _BODY: Final = (
 _PARTY: Final = (
     r"members?|personnel|staff|employees?|workforce|users?|customers?|clients?|vendors?|suppliers?|contractors?"
     r"|visitors?|subscribers?|verifiers?|claimants?|applicants?|requesters?|requestors?|individuals?|persons?|people"
-    r"|guards?|associates?|entit(?:y|ies)|processors?|controllers?|affiliates?|counterpart(?:y|ies)|issuers?|insurers?"
+    r"|clerks?|tellers?|cashiers?|brokers?|dealers?|accountants?|lawyers?|counsel|attorneys?|notar(?:y|ies)|judges?"
+    r"|operators?|technicians?|specialists?|experts?|consultants?|advis[eo]rs?|architects?|designers?|testers?|authors?"
+    r"|coordinators?|custodians?|stewards?|sponsors?|deput(?:y|ies)|assistants?|parents?|guardians?|maintainers?"
+    r"|recipients?|holders?|researchers?|assessors?|inspectors?|trainers?|idps?|support|guards?|associates?|entit(?:y|ies)|processors?|controllers?|affiliates?|counterpart(?:y|ies)|issuers?|insurers?"
     r"|by (?:the|an?) \w+|(?:the|an?|each|every) [\w-]+(?= (?:is|are) (?:responsible|accountable)\b)"
 )
 
@@ -72,6 +75,7 @@ class Expression(Enum):
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
     )
+    INTERVAL = _form(rf"\b(?:every|each|per) {_NUMBER} {_UNIT}\b")
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
     LENGTH = _form(
@@ -84,8 +88,9 @@ class Expression(Enum):
         r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekdays?|\d{1,2}:\d{2})\b"
     )
     OCCASION = _form(
-        r"\b(?:upon|after|before|prior to|following|at the time|as soon as|once|when|whenever|if|during|in the event"
-        r"|on (?:the )?(?:initial|first)|unless|provided that|in (?:the )?cases?|where (?:an?|the|any|no|it|they))\b"
+        r"\b(?:upon|after|before|prior to|following|at (?:the )?time|any ?time|as soon as|once|when|whenever|if|during"
+        r"|in the event|on (?:the )?(?:initial|first)|unless|provided that|in (?:the )?cases?"
+        r"|where (?:an?|the|any|no|it|they))\b"
     )
     CONDITION = _form(
         r"\b(?:if|when|whenever|where|unless|until|only|provided|except|subject to|as long as"
@@ -194,13 +199,15 @@ _KINDS: Final = (
     _want("definition", "a definition",
         r"\bwhat (?:does|do)\b(?=.{1,80}\b(?:mean|stand for)\b)", _E.MEANS, strict=False),
     _want("duration", "how often",
-        r"\bhow (?:often|frequently|regularly)\b|\bat what intervals?\b|\bfrequency\b", _E.FREQUENCY),
+        r"\bhow (?:often|frequently|regularly|many times an? \w+)\b|\b(?:at what intervals?|frequency)\b",
+        _E.FREQUENCY),
     _want("number", "a number",
         rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
         _E.LENGTH, _E.NUMBER),
     _want("duration", "an age", r"\bhow old\b|\b(?:at|from|until) (?:what|which) age\b", _E.AGE, _E.DURATION),
+    _want("duration", "a duration", r"\bhow long\b", _E.DURATION, _E.INTERVAL),
     _want("duration", "a duration",
-        r"\bhow (?:long|soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
+        r"\bhow (?:soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
         rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
@@ -254,13 +261,14 @@ _FACT: Final = _want("fact", "a statement", r"(?!)", strict=False)
 _ASKS: Final = re.compile(
     r"\b(?:allowed|permitted|permissible|ok|okay|have to|has to|had to|ever|there|mean|stands? for|as a minimum"
     r"|at least|at most|whether|neither|nor|either|must|may|needs?|needed|no|not|unless|except|if|one|away|sure|really"
-    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per)\b"
+    r"|still|on file|be|being|someone|somebody|anyone|anybody|nobody|please|per"
+    r"|(?:my|your|him|her|it)self|(?:our|them)selves|together)\b"
     r"|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
 _AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
 _AT_MOST: Final = r"at (?:the (?:very )?)?most|at a maximum|as a maximum"
-_FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
+FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
 _LEADS_IN: Final = re.compile(
     r"^\W*(?:(?:on|about|regarding|concerning|as (?:to|for|regards)|with (?:regard|respect) to|under|for|in|at|if|when"
     r"|where|during|before|after|once|unless)(?! (?:what|which|whom?|how)\b)\b)[^?:]{2,100}?[,:] "
@@ -336,7 +344,7 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     plain = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
     leads_in = _LEADS_IN.match(plain)
     start = leads_in.end() if leads_in else 0
-    core = _FRAMED.sub("", plain[start:])
+    core = FRAMED.sub("", plain[start:])
     kinds = _KINDS if language == "en" else ()
     want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
     match = want.form.search(core)

@@ -271,6 +271,7 @@ def test_general_words_are_a_subject_only_side_by_side(passage) -> None:
     [
         ("See section 7 for the differences between fees and levies.", "In which section are fees and levies?"),
         ("Fees and levies are described in section 7.", "Where are fees and levies described?"),
+        ("You can read more about fees and levies in section 7.", "Where can I read about fees and levies?"),
     ],
 )
 def test_a_sentence_that_only_says_where_to_look_answers_who_asks_where(passage, pointer, where) -> None:
@@ -292,12 +293,6 @@ def test_half_of_the_subject_is_not_enough_for_a_rule(passage) -> None:
 def test_where_links_lead_is_no_sentence(passage) -> None:
     text = "Seals are counted before they are sent.\n\n[seals]: https://vault.example/after\n[vault]: /keys#when"
     assert texts("When are seals counted?", passage(text)) == ["Seals are counted before they are sent."]
-
-
-def test_a_number_that_tells_some_from_others_is_not_what_is_counted(passage) -> None:
-    some = "Parcels with fewer than 9 seals must be weighed by the guard of the night."
-    rule = "On its way to the vault of another branch a parcel must have at least 4 seals."
-    assert texts("How many seals must a parcel have?", passage(f"{some} {rule}"))[0] == rule
 
 
 def test_a_value_for_all_other_things_is_not_that_of_the_exception(passage) -> None:

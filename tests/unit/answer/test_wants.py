@@ -10,6 +10,7 @@ from context_engine.answer.wants import LIGHT, read_question
     [
         ("How long are call recordings kept?", "duration"),
         ("How often is the vault counted?", "duration"),
+        ("How many times a year is the vault counted?", "duration"),
         ("At what age does the account become a current account?", "duration"),
         ("How old must a guardian be?", "duration"),
         ("By when must a dispute be closed?", "duration"),
