@@ -11,6 +11,7 @@ from context_engine.answer.sentences import RowCell, Statement, StatementKind, s
 from context_engine.answer.values import AnswerRefusal, Evidence, Extraction, Quote, Sentence, Verdict
 from context_engine.answer.wants import AskedQuestion, has, read_question
 from context_engine.core.chunking.spans import Span
+from context_engine.core.query import acronyms
 from context_engine.core.text import terms, words
 from context_engine.errors import InvalidRequest
 
@@ -20,12 +21,22 @@ def sentence_of(statement: Statement, question: AskedQuestion) -> Sentence:
 
     Of a table's row, the first cell and those that the question asks for are shown, each below its column's name.
     """
+    statement = _with_long_form(statement, question.short) if question.short else statement
     cells = _chosen(statement, question) if statement.kind is StatementKind.ROW else []
     middle = [part for cell in cells for part in (cell.column, cell.span) if part[0] < part[1]] or statement.spans
     spans = tuple(dict.fromkeys((*statement.above, *middle, *statement.after)))
     text = statement.evidence.text
     quotes = tuple(Quote(statement.evidence.label, start, end, text[start:end]) for start, end in spans)
     return Sentence(_text(statement, cells), quotes, Verdict.SUPPORTED, 1.0)
+
+
+def _with_long_form(statement: Statement, short: str) -> Statement:
+    """Return a statement with the heading above it that spells out an abbreviation, where it does not do so itself."""
+    heading = statement.headings[-1] if statement.headings else ""
+    start = statement.evidence.text.find(heading)
+    if start < 0 or short not in acronyms(heading) or short in acronyms(statement.text()):
+        return statement
+    return statement._replace(above=((start, start + len(heading)), *statement.above))
 
 
 def _text(statement: Statement, cells: Sequence[RowCell]) -> str:

@@ -54,6 +54,12 @@ _ASKS_WHERE: Final = re.compile(
     r"\b(?:where|documents?|sections?|chapters?|polic(?:y|ies)|procedures?|standards?|described|documented)\b",
     re.IGNORECASE,
 )
+_RESTRICTS: Final = re.compile(
+    r"\b(?:with|having|(?:that|which) ha(?:s|ve)) (?:at least |less than |(?:no )?(?:fewer|more) than )?$"
+    r"|\b(?:if|when|where|unless)\b[^,;.]*$",
+    re.IGNORECASE,
+)
+"""Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
 _EXCEPTED: Final = re.compile(
     r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
     r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",
@@ -207,9 +213,10 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:
-    """Return how well a number counts something: "two signatures", "signatures: 2"."""
+    """Return how well a number counts something: "two signatures", "signatures: 2"; "files with 2 pages" do not."""
     before, after = _around(text, place, _BESIDE)
-    return closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
+    near = closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
+    return near * (_IN_PASSING if _RESTRICTS.search(text[: place[0]]) else 1.0)
 
 
 def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
@@ -234,9 +241,10 @@ def _acts(question: AskedQuestion, text: str, place: Span) -> float:
 
 
 def _spells_out(short: str, statement: Statement) -> float:
-    """Return whether a statement has the long form of an abbreviation."""
-    in_cells = any(statement.text((cell.span,)) == short for cell in statement.cells)
-    return float(in_cells or short in acronyms(statement.text()))
+    """Return whether a statement has the long form of an abbreviation, or stands below a heading that has it."""
+    if short in acronyms(statement.text()) or any(statement.text((cell.span,)) == short for cell in statement.cells):
+        return 1.0
+    return _IN_PASSING if any(short in acronyms(heading) for heading in statement.headings[-1:]) else 0.0
 
 
 def _defines(question: AskedQuestion, text: str) -> float:

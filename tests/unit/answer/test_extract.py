@@ -295,6 +295,12 @@ def test_where_links_lead_is_no_sentence(passage) -> None:
     assert texts("When are seals counted?", passage(text)) == ["Seals are counted before they are sent."]
 
 
+def test_a_number_that_tells_some_from_others_is_not_what_is_counted(passage) -> None:
+    some = "Parcels with fewer than 9 seals must be weighed by the guard of the night."
+    rule = "On its way to the vault of another branch a parcel must have at least 4 seals."
+    assert texts("How many seals must a parcel have?", passage(f"{some} {rule}"))[0] == rule
+
+
 def test_a_value_for_all_other_things_is_not_that_of_the_exception(passage) -> None:
     other = "Codes sent by means other than mail are valid for 10 minutes."
     own = "Codes that the branch has sent to a customer by mail are valid for a period of 7 days."
