@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
 from context_engine.adapters.sources.stores.chunk_rows import Place, SourcePlace
-from context_engine.core.models import AccessClass, AccessScope, Classification, ScopeCalibration
+from context_engine.core.models import AccessClass, AccessScope, ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 from context_engine.errors import RepartitionRequired
 
@@ -49,10 +49,7 @@ class Partition(NamedTuple):
 def partitions(connection: sqlite3.Connection) -> list[Partition]:
     """Return all partitions of a base, the oldest first."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM partitions ORDER BY partition_key")
-    return [
-        Partition(key, AccessClass(rules, Classification(name) if name else None), generation)
-        for key, rules, name, generation in rows
-    ]
+    return [Partition(key, AccessClass.of(rules, name), generation) for key, rules, name, generation in rows]
 
 
 def readable(
@@ -172,7 +169,7 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
     for name, source_key, partition_key, claimed in rows.fetchall():
         claim_of_name = place(name)
         if claim_of_name is not None:
-            wanted = claim_of_name.holds(Classification(claimed) if claimed else None)
+            wanted = claim_of_name.holds(claimed)
             if wanted != holds.get(partition_key):
                 yield Move(source_key, partition_key, claimed, wanted)
 

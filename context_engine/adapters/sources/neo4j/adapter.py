@@ -76,7 +76,8 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
     if len({(spec.connection, own.store_name, own.database) for spec, own in zip(specs, settings, strict=True)}) > 1:
         raise ConfigError("sources in several stores or databases: write them one by one with --source")
     server, own = _server(specs[0], context), settings[0]
-    from context_engine.adapters.sources.neo4j.copy_sink import Neo4jCopySink, hashes_of
+    from context_engine.adapters.sources.neo4j.rows import hashes_of
+    from context_engine.adapters.sources.neo4j.sink import Neo4jSink
 
     try:
         name = _name(specs[0], context).name
@@ -84,7 +85,7 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
             yield DrySink(partial(hashes_of, server, name))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with Neo4jCopySink(
+        with Neo4jSink(
             server, name, own.bulk_rows,
             now=context.clock.now, embedder=embedder, place=place, repair=options.repair,
         ) as sink:  # fmt: skip

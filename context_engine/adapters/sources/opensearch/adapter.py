@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
-from context_engine.adapters.sources.opensearch.sink import OpenSearchCopySink, hashes_of
+from context_engine.adapters.sources.opensearch.sink import OpenSearchSink, hashes_of
 from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
@@ -70,7 +70,7 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
             yield DrySink(partial(hashes_of, server, store.prefix))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with OpenSearchCopySink(
+        with OpenSearchSink(
             server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
         ) as sink:
             yield sink

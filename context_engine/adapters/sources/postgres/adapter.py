@@ -72,11 +72,11 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
             yield DrySink(partial(hashes_of, servers))
             return
-        from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
+        from context_engine.adapters.sources.postgres.sink import PostgresSink
 
         embedder, place = embedder_of(context), places(specs, context.rules_of)
         role = next((own.search_role for own in settings if own.search_role), None)
-        with PostgresCopySink(
+        with PostgresSink(
             servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair, search_role=role
         ) as sink:
             yield sink

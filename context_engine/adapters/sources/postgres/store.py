@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from context_engine.adapters.sources.postgres import adapters, calibrations, copies, whole_documents
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
@@ -31,16 +31,12 @@ from context_engine.core.models import (
     CalibrationPlan,
     Chunk,
     ClassCalibration,
-    Classification,
     Examination,
     HeldVectors,
     ScopeCalibration,
     WholeDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
-
-if TYPE_CHECKING:
-    pass
 
 _LISTED_AT_ONCE: Final = 1_000
 T = TypeVar("T")
@@ -99,7 +95,7 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
     def class_calibrations(self, domain: str) -> list[ClassCalibration]:
         """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
         with self._servers.reading(READ_S) as session:
-            return whole_documents.class_calibrations(session, domain)
+            return calibrations.class_calibrations(session, domain)
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
         """Return the version of the access classes that a caller may read (`Versioned`).
@@ -219,7 +215,5 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         ).fetchall()
         name_classes(view.session, view.classes)
         return all(
-            place.holds(Classification(claimed) if claimed else None)
-            == AccessClass(rules, Classification(classification) if classification else None)
-            for claimed, rules, classification in rows
+            place.holds(claimed) == AccessClass.of(rules, classification) for claimed, rules, classification in rows
         )

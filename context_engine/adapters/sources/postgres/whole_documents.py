@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -12,13 +11,7 @@ from context_engine.adapters.sources.postgres.connection import Servers, Session
 from context_engine.adapters.sources.postgres.schema import read_state
 from context_engine.adapters.sources.postgres.vectors import from_server
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, as_written
-from context_engine.core.models import (
-    AccessClass,
-    ClassCalibration,
-    Classification,
-    ScopeCalibration,
-    WholeDocument,
-)
+from context_engine.core.models import AccessClass, WholeDocument
 
 _LIST_S: Final = 600.0
 _AT_ONCE: Final = 500
@@ -79,23 +72,8 @@ def stored_documents(
 
 def _document(key: tuple[str, str], rows: Sequence[Any], model: str, kind: str) -> WholeDocument:
     _, content_hash, indexed_at, rules, classification, *_ = rows[0]
-    access = AccessClass(rules, Classification(classification) if classification else None)
+    access = AccessClass.of(rules, classification)
     chunk_rows = [row[5:] for row in rows if row[5] is not None]
     chunks = [as_written(ChunkRow(*row[:4])) for row in chunk_rows]
     vectors = [[from_server(part, kind) for part in row[4]] for row in chunk_rows]
     return WholeDocument(*key, content_hash, indexed_at, access, chunks, vectors, model if any(vectors) else "")
-
-
-def class_calibrations(session: Session, domain: str) -> list[ClassCalibration]:
-    """Return the calibrations of a domain."""
-    rows = session.execute(
-        "SELECT rules, classification, calibration FROM calibrations JOIN classes USING (class_key) WHERE domain = %s"
-        " ORDER BY scorer_id, class_key",
-        (domain,),
-    )
-    return [
-        ClassCalibration(
-            AccessClass(rules, Classification(name) if name else None), ScopeCalibration(**json.loads(text))
-        )
-        for rules, name, text in rows
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, Vocabulary, looked_up, unknown_words
 from context_engine.adapters.sources.stores.links import SourceGraph, links
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=ClassView)
 R = TypeVar("R", bound=CheckedRows)
-Q = TypeVar("Q", bound=ViewSearch)
+Q = TypeVar("Q", bound=ViewSearch[Any])
 
 
 class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
