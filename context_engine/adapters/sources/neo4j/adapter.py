@@ -17,7 +17,7 @@ from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.store_source import LinkedSource
+from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError, MissingExtra
@@ -95,7 +95,7 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
 
 
 @source_adapter(check=check_neo4j, open_sink=open_neo4j_sink, repairs=True)
-def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
+def open_neo4j(spec: SourceSpec, context: SourceContext) -> StoreSource:
     """Return one source of a store, which need not exist yet; sources of one store share it.
 
     Raises:
@@ -111,7 +111,7 @@ def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
         return Neo4jStore(server, _name(spec, context), options, embedder_of(context), context.clock)
 
     store: Neo4jStore = context.shared(("neo4j", spec.connection, settings), make)
-    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _name(spec: SourceSpec, context: SourceContext) -> StoreName:

@@ -75,13 +75,17 @@ class ServedStore(Protocol):
         """Return the chunks with some ids and of some documents, each once, in the order of writing."""
         ...
 
+    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> Sequence[Link]:
+        """Return the chunks of a source that the origins of a query lead to."""
+        ...
+
     def close(self) -> None:
         """Close the idle connections; a later call opens others."""
         ...
 
 
 class StoreSource:
-    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
+    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable`, `Fetchable` and a `GraphStore`.
 
     Args:
         store: shared by all its sources.
@@ -174,6 +178,19 @@ class StoreSource:
                 timeout_s=_MARGIN * request.timeout_s,
             )
 
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
+
+        Raises:
+            SourceError, RepartitionRequired: as in `search`.
+        """
+        scope, asked = self._scope(query.query), replace(query, query=within(query.query))
+        with self._named():
+            try:
+                return self._store.linked(asked, scope)
+            except EmbedderError:
+                return self._store.linked(asked, scope, by_vector=False)
+
     def close(self) -> None:
         """Close the store's idle connections; a later search, also of its other sources, opens them again."""
         self._store.close()
@@ -203,35 +220,6 @@ class StoreSource:
             standing=partial(standing_of, self._spec),
             place=self._place,
         )
-
-
-class LinkedStore(ServedStore, Protocol):
-    """A store that follows links between its chunks."""
-
-    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> Sequence[Link]:
-        """Return the chunks of a source that the origins of a query lead to."""
-        ...
-
-
-class LinkedSource(StoreSource):
-    """A source of a store that follows links: also a `GraphStore`. Its arguments are those of `StoreSource`."""
-
-    def __init__(self, store: LinkedStore, spec: SourceSpec, place: SourcePlace) -> None:
-        super().__init__(store, spec, place)
-        self._graph = store
-
-    def linked(self, query: LinkQuery) -> Sequence[Link]:
-        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
-
-        Raises:
-            SourceError, RepartitionRequired: as in `search`.
-        """
-        scope, asked = self._scope(query.query), replace(query, query=within(query.query))
-        with self._named():
-            try:
-                return self._graph.linked(asked, scope)
-            except EmbedderError:
-                return self._graph.linked(asked, scope, by_vector=False)
 
 
 def within(query: SourceQuery) -> SourceQuery:
