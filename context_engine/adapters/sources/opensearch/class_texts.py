@@ -19,8 +19,8 @@ from context_engine.adapters.sources.opensearch.conditions import (
 )
 from context_engine.adapters.sources.opensearch.server import SearchBody
 from context_engine.adapters.sources.stores.adapter_rows import Origin
+from context_engine.adapters.sources.stores.calibrating import MOST_PASSAGES, CalibratedExtent
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
-from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent
 from context_engine.core.models import Chunk, Classification, HeldVectors
 
 _OF_CHUNKS: Final[Query] = {"term": {"kind": "chunk"}}

@@ -68,7 +68,7 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
     servers = _servers(specs[0], context)
     try:
         if options.dry_run:
-            from context_engine.adapters.sources.postgres.whole_documents import hashes_of
+            from context_engine.adapters.sources.postgres.store import hashes_of
 
             yield DrySink(partial(hashes_of, servers))
             return

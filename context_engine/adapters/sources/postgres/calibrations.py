@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.postgres.connection import Session
 from context_engine.adapters.sources.postgres.schema import class_key
+from context_engine.adapters.sources.stores.calibrating import MOST_PASSAGES, CalibratedExtent, KeptCalibration
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent, KeptCalibration
 from context_engine.core.models import (
     AccessClass,
     CalibrationPart,
