@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.schema import BaseState, model_of
+from context_engine.adapters.sources.local.schema import model_of
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
 from context_engine.adapters.sources.stores.calibrating import CalibratedExtent
 from context_engine.adapters.sources.stores.chunk_rows import Place, SourcePlace
 from context_engine.core.models import AccessClass, AccessScope, ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
-from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
 """The partition that all callers may read; it always exists."""
@@ -133,9 +132,6 @@ def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) 
     return partition.generation - 1 if first is None else int(first) - 1
 
 
-_MOST_REMEMBERED: Final = 1024
-
-
 class Move(NamedTuple):
     """Documents in the wrong partition: those of one source with one claim.
 
@@ -172,37 +168,9 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
                 yield Move(source_key, partition_key, claimed, wanted)
 
 
-class PlacementCheck:
-    """Checks, once per commit, that a source's documents are in the partition its access rules require.
-
-    Safe for several threads.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, SourcePlace], tuple[BaseState, bool]] = {}
-
-    def require(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> None:
-        """Refuse a source with documents in the wrong partition.
-
-        Raises:
-            RepartitionRequired: documents are where former rules put them.
-        """
-        if not self._is_placed(connection, state, source_id, place):
-            raise RepartitionRequired(
-                "the access rules or the classification have changed: run 'context-engine kb repartition' to move the "
-                "documents",
-                source_id=source_id,
-            )
-
-    def _is_placed(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
-        key = (source_id, place)
-        known = self._known.get(key)
-        if known is None or known[0] != state:
-            right = next(moves(connection, lambda _: place, source_id=source_id), None) is None
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known = {}
-            known = self._known[key] = (state, right)
-        return known[1]
+def is_placed(connection: sqlite3.Connection, source_id: str, place: SourcePlace) -> bool:
+    """Return whether every document of a source is in the partition of its place."""
+    return next(moves(connection, lambda _: place, source_id=source_id), None) is None
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:

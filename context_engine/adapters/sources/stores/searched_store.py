@@ -215,6 +215,4 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
         return ()
 
     def _check_place(self, view: V, source_id: str, place: SourcePlace | None) -> None:
-        if place is not None:
-            generation = view.state.generation
-            self._require_placed(source_id, place, generation, lambda: self._is_placed(view, source_id, place))
+        self._placement.require(source_id, place, view.state.generation, partial(self._is_placed, view, source_id))
