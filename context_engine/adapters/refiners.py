@@ -6,7 +6,7 @@ documents. Its wording is an addition to the question: a bad answer loses no wor
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -43,21 +43,15 @@ class OpenAIRefinerOptions(JsonModelOptions):
 
 
 class OpenAIRefiner:
-    """Asks a language model; `nonce` makes the word that closes the fence, different for each question."""
+    """Asks a language model."""
 
-    def __init__(
-        self,
-        model: ChatModel,
-        max_concepts: int,
-        *,
-        nonce: Callable[[], str] = lambda: secrets.token_hex(8),
-    ) -> None:
+    def __init__(self, model: ChatModel, max_concepts: int) -> None:
         self.name = model.name
-        self._model, self._most, self._nonce = model, max_concepts, nonce
+        self._model, self._most = model, max_concepts
 
     def refine(self, query: str, language: str) -> Refinement:
         """Return another wording of a question, and its concepts."""
-        nonce = self._nonce()
+        nonce = secrets.token_hex(8)
         rules = _RULES.format(nonce=nonce, language=language, most=self._most)
         try:
             answer = ask_json(self._model, rules, fence(query, nonce))
@@ -95,24 +89,18 @@ class TranslatorOptions(JsonModelOptions):
 
 
 class Translator:
-    """Asks a language model for a question in the languages of the documents.
+    """Asks a language model for a question in the languages of the documents."""
 
-    Args:
-        nonce: as in `OpenAIRefiner`.
-    """
-
-    def __init__(
-        self, model: ChatModel, languages: Sequence[str], *, nonce: Callable[[], str] = lambda: secrets.token_hex(8)
-    ) -> None:
+    def __init__(self, model: ChatModel, languages: Sequence[str]) -> None:
         self.name = f"translator:{model.name}"
-        self._model, self._languages, self._nonce = model, languages, nonce
+        self._model, self._languages = model, languages
 
     def refine(self, query: str, language: str) -> Refinement:
         """Return the question in each language but its own; the model is not asked if there is none, or no word."""
         wanted = [code for code in dict.fromkeys(self._languages) if language not in (code, UNKNOWN)]
         if not wanted:
             return Refinement("")
-        nonce, example = self._nonce(), ", ".join(f'"{code}": "..."' for code in wanted)
+        nonce, example = secrets.token_hex(8), ", ".join(f'"{code}": "..."' for code in wanted)
         rules = _TRANSLATE.format(nonce=nonce, codes=", ".join(wanted), example=example)
         try:
             answer = ask_json(self._model, rules, fence(query, nonce))

@@ -209,9 +209,7 @@ def bootstrap(values: Sequence[float], *, samples: int = SAMPLES, seed: int = _S
     return Interval(sum(values) / len(values), low, high)
 
 
-def paired_bootstrap(
-    ours: Sequence[float], theirs: Sequence[float], *, samples: int = SAMPLES, seed: int = _SEED
-) -> Paired:
+def paired_bootstrap(ours: Sequence[float], theirs: Sequence[float]) -> Paired:
     """Return the mean difference with its interval: questions are resampled, each with both of its values.
 
     Args:
@@ -223,7 +221,7 @@ def paired_bootstrap(
     differences = [our - their for our, their in zip(ours, theirs, strict=True)]
     if not differences:
         return Paired(0.0, 0.0, 0.0, 1.0, 0, 0, 0)
-    means = _resampled(differences, samples, seed)
+    means = _resampled(differences, SAMPLES, _SEED)
     low, high = _ends(means)
     below, above = float((means <= 0.0).mean()), float((means >= 0.0).mean())
     return Paired(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from context_engine.core.models import DocumentRule, SourceSpec
+from context_engine.settings.data_dir import replace_file
 
 _HIDDEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -182,9 +183,7 @@ class IngestedFolders:
             self._write({source_id: places for source_id, places in known.items() if source_id not in source_ids})
 
     def _write(self, folders: Mapping[str, Sequence[str]]) -> None:
-        temporary = self._path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"form": _FORM, "sources": folders}), "utf-8")
-        temporary.replace(self._path)
+        replace_file(self._path, json.dumps({"form": _FORM, "sources": folders}).encode())
 
     def of(self, source_id: str) -> list[Path]:
         """Return the folders and files that were ingested into a source, the latest first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import utc_text
 from context_engine.ingest.report import IngestReport
+from context_engine.settings.data_dir import replace_file
 
 FILE: Final = "ingests.json"
 """Name of the file in the folder of the embedded base."""
@@ -153,10 +153,7 @@ class KeptReports:
 
     def _write(self, kept: Sequence[KeptReport]) -> None:
         text = json.dumps({"form": _FORM, "runs": [each.to_dict() for each in kept]}, ensure_ascii=False)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(text, "utf-8")
-        temporary.replace(self._path)
+        replace_file(self._path, text.encode())
 
     def all(self) -> list[KeptReport]:
         """Return all reports, the newest first."""

@@ -23,6 +23,7 @@ from context_engine.core.models import Notice, NoticeCode, canonical_json
 from context_engine.ingest.documents import CutBy
 from context_engine.ingest.files import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
+from context_engine.settings.data_dir import replace_file
 
 logger = logging.getLogger(__name__)
 _FORM: Final = 3
@@ -120,9 +121,7 @@ def forget_sources(data_dir: Path, source_ids: Set[str]) -> None:
 
 
 def _write(path: Path, files: Mapping[str, Any]) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": files}), encoding="utf-8")
-    temporary.replace(path)
+    replace_file(path, json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": files}).encode())
 
 
 def _read(path: Path) -> dict[str, Any]:

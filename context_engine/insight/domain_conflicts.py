@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from context_engine.errors import ConfigError
 from context_engine.insight.differences import ReadStatement
 from context_engine.insight.radar import RadarFinding, RadarPassage, RadarReport, RadarSide, radar
 from context_engine.insight.remembered import NOTHING, RadarMemory, StatementPlace
+from context_engine.settings.data_dir import replace_file
 from context_engine.wiring.examine import listed_domain
 from context_engine.wiring.setup import Setup
 
@@ -144,15 +144,10 @@ def write_memory(file: Path, memory: RadarMemory) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         data = gzip.compress(json.dumps(_encoded(memory), separators=(",", ":")).encode(), _FAST, mtime=0)
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(data)
-        unfinished.replace(file)
+        replace_file(file, data, private=True)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise ConfigError(f"cannot be written ({error.strerror})", file=str(file)) from None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from context_engine.errors import ConfigError
-from context_engine.service.appending import append_line
+from context_engine.service.appending import append_line, read_lines
 from context_engine.service.judgements import FOLDER
 
 FILE: Final = f"{FOLDER}/settled-conflicts.jsonl"
@@ -38,13 +38,7 @@ def settled_conflicts(file: Path) -> Mapping[str, Settled]:
         ConfigError: a line cannot be read.
     """
     out: dict[str, Settled] = {}
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        return out
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({type(error).__name__})", file=str(file)) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         try:
             row = json.loads(line)
             entry = Settled(*(row[name] for name in Settled._fields))

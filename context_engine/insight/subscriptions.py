@@ -7,7 +7,6 @@ subscription counts. No line holds a text: texts are named by their ids and thei
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,8 +17,8 @@ from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Event
 from context_engine.errors import ConfigError
 from context_engine.insight.rehearsal import AnswerState, AnswerText
-from context_engine.service.appending import append_line
-from context_engine.settings.data_dir import SUBSCRIPTIONS
+from context_engine.service.appending import append_line, read_lines
+from context_engine.settings.data_dir import SUBSCRIPTIONS, replace_file
 
 FILE: Final = SUBSCRIPTIONS
 """Name of the file in the data folder."""
@@ -93,13 +92,7 @@ def kept_subscriptions(file: Path) -> Mapping[str, KeptSubscription]:
         ConfigError: a line cannot be read.
     """
     out: dict[str, KeptSubscription] = {}
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        return out
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({type(error).__name__})", file=str(file)) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         try:
             row = json.loads(line)
             out[str(row["subscription_id"])] = _kept(row)
@@ -138,13 +131,8 @@ def cancel(file: Path, subscription_id: str) -> None:
         ConfigError: the file cannot be read or written.
     """
     rest = [kept for name, kept in kept_subscriptions(file).items() if name != subscription_id]
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
-            out.writelines(f"{_line(kept)}\n" for kept in rest)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(file)
+        replace_file(file, "".join(f"{_line(kept)}\n" for kept in rest).encode(), private=True)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
 

@@ -91,16 +91,15 @@ class TranslatingPolicy:
 
     Args:
         languages: of the documents, ISO 639-1; that of the question is left out.
-        nonce: as for `ModelPolicy`.
 
     Attributes:
         calls: what the model was asked.
     """
 
-    def __init__(self, inner: Policy, writer: Writer, languages: Sequence[str], *, nonce: Nonce = _new_nonce) -> None:
+    def __init__(self, inner: Policy, writer: Writer, languages: Sequence[str]) -> None:
         self.name = f"{inner.name}+translation"
         self.calls: list[ModelCall] = []
-        self._inner, self._writer, self._languages, self._nonce = inner, writer, tuple(languages), nonce
+        self._inner, self._writer, self._languages = inner, writer, tuple(languages)
 
     def decide(self, state: WorkflowState) -> NextStep:
         """Return the translation that is searched next, else what the other policy decides.
@@ -114,7 +113,7 @@ class TranslatingPolicy:
         if count >= len(wanted):
             return self._inner.decide(state)
         rules = _TRANSLATE.replace("{code}", wanted[count])
-        query = _asked(self._writer, self.calls, rules, state.question, nonce=self._nonce())
+        query = _asked(self._writer, self.calls, rules, state.question, nonce=_new_nonce())
         if query is None:
             raise ChatModelError(f"{self._writer.name} did not translate the question")
         return NextSearch(query, "translation")

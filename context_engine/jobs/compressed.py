@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import counted
 from context_engine.errors import InvalidRequest
 from context_engine.jobs.memory import JobFinding, JobMemory, Stage
@@ -23,7 +22,7 @@ MEMORY_TOKENS: Final = 2_000
 CONSTRAINT_TOKENS: Final = 1_000
 """Most tokens of all constraints of a job together."""
 
-COUNTER: Final = ApproxTokenCounter()
+COUNTER: Final = ApproxTokenCounter()  # appending text never lowers its count
 _FIELD_TOKENS: Final = 60  # of a title, a question, a risk or a finding
 _RISK_TOKENS: Final = 250  # of all risks
 _STAGE_TOKENS: Final = 250  # of all earlier stages
@@ -51,14 +50,14 @@ class CompressedMemory(NamedTuple):
 class _Room:
     """Takes lines while they fit. A line costs its tokens and one for the line break."""
 
-    def __init__(self, counter: TokenCounter, tokens: int) -> None:
-        self._counter, self._left = counter, tokens
+    def __init__(self, tokens: int) -> None:
+        self._left = tokens
 
     def take(self, lines: Iterable[str], most: int = MEMORY_TOKENS) -> list[str]:
         """Return lines in their order, up to the first that does not fit or exceeds `most` tokens of all of them."""
         taken, room = [], min(most, self._left)
         for line in lines:
-            cost = self._counter.count(line) + 1
+            cost = COUNTER.count(line) + 1
             if cost > room:
                 break
             room, self._left = room - cost, self._left - cost
@@ -71,33 +70,29 @@ class _Room:
         return taken if len(taken) > 1 else []
 
 
-def compressed(memory: JobMemory, counter: TokenCounter = COUNTER) -> CompressedMemory:
-    """Return a memory in less than `MEMORY_TOKENS` tokens.
-
-    Args:
-        counter: appending text never lowers its count.
-    """
+def compressed(memory: JobMemory) -> CompressedMemory:
+    """Return a memory in less than `MEMORY_TOKENS` tokens."""
     newest = _by_priority(memory)
-    room = _Room(counter, MEMORY_TOKENS - 1 - _END_TOKENS)
-    head = room.take(_head(memory, counter))
+    room = _Room(MEMORY_TOKENS - 1 - _END_TOKENS)
+    head = room.take(_head(memory))
     rules = room.section("Constraints, all of which hold:", constraint_lines(memory))
-    risks = room.section("Risks:", (f"- {_short(note.text, counter)}" for note in memory.risks[::-1]), _RISK_TOKENS)
-    stages = room.section("Earlier stages:", _earlier(memory, counter), _STAGE_TOKENS)
-    findings = room.section("Findings:", (_finding(finding, counter) for finding in newest))
+    risks = room.section("Risks:", (f"- {_short(note.text)}" for note in memory.risks[::-1]), _RISK_TOKENS)
+    stages = room.section("Earlier stages:", _earlier(memory), _STAGE_TOKENS)
+    findings = room.section("Findings:", (_finding(finding) for finding in newest))
     ids = tuple(finding.id for finding in newest[: max(len(findings) - 1, 0)])
     end = _end(len(newest) - len(ids), len(memory.risks) - max(len(risks) - 1, 0))
     text = "\n".join([*head, *rules, *risks, *stages, *findings, *end])
-    return CompressedMemory(text, counter.count(text), counter.name, ids, len(newest) - len(ids))
+    return CompressedMemory(text, COUNTER.count(text), COUNTER.name, ids, len(newest) - len(ids))
 
 
-def check_constraint(memory: JobMemory, text: str, counter: TokenCounter = COUNTER) -> None:
+def check_constraint(memory: JobMemory, text: str) -> None:
     """Refuse a constraint for which there is no room.
 
     Raises:
         InvalidRequest: with it the constraints have more than `CONSTRAINT_TOKENS` tokens.
     """
     lines = [*constraint_lines(memory), f"- {text}"]
-    tokens = sum(counter.count(line) + 1 for line in lines)
+    tokens = sum(COUNTER.count(line) + 1 for line in lines)
     if tokens > CONSTRAINT_TOKENS:
         raise InvalidRequest(
             f"with this constraint the job would have {tokens:,} tokens of constraints, and {CONSTRAINT_TOKENS:,} are "
@@ -110,19 +105,19 @@ def constraint_lines(memory: JobMemory) -> list[str]:
     return [f"- {note.text}" for note in memory.constraints]
 
 
-def _head(memory: JobMemory, counter: TokenCounter) -> list[str]:
+def _head(memory: JobMemory) -> list[str]:
     quality, current = memory.quality, memory.current
     share = "none" if quality.supported_share is None else f"{quality.supported_share:.0%}"
     limit = "" if memory.budget_limit is None else f" of {memory.budget_limit:f}"
     numbers = f"Answers: in {quality.answered} of {counted(quality.asked, 'reading')}. Sentences supported: {share}."
     lines = [
-        f"Job {memory.job_id} in domain {memory.domain}: {_short(memory.title, counter)}",
+        f"Job {memory.job_id} in domain {memory.domain}: {_short(memory.title)}",
         f"{numbers} Cost {memory.cost_text}{limit}.",
     ]
     if current is not None:
         lines.append(
             f"Open stage {current.number}, {len(current.read)} of {current.documents} documents read: "
-            f"{_short(current.question, counter)}"
+            f"{_short(current.question)}"
         )
     return lines
 
@@ -133,16 +128,16 @@ def _by_priority(memory: JobMemory) -> list[JobFinding]:
     return [finding for _, finding in ranked]
 
 
-def _finding(finding: JobFinding, counter: TokenCounter) -> str:
+def _finding(finding: JobFinding) -> str:
     cited = finding.citation
     place = "" if cited is None else " ".join(filter(None, (cited.document_id or cited.title, cited.section)))
-    end = f" ({_short(place, counter, _PLACE_TOKENS)})" if place else ""
-    return f"- {finding.id}: {_short(finding.text, counter)}{end}"
+    end = f" ({_short(place, _PLACE_TOKENS)})" if place else ""
+    return f"- {finding.id}: {_short(finding.text)}{end}"
 
 
-def _earlier(memory: JobMemory, counter: TokenCounter) -> Iterator[str]:
+def _earlier(memory: JobMemory) -> Iterator[str]:
     done = (stage for stage in reversed(memory.stages) if stage.completed_at is not None)
-    return (f"- {_stage(stage)}: {_short(stage.question, counter)}" for stage in done)
+    return (f"- {_stage(stage)}: {_short(stage.question)}" for stage in done)
 
 
 def _stage(stage: Stage) -> str:
@@ -157,14 +152,14 @@ def _end(findings: int, risks: int) -> list[str]:
     return [f"Not listed here: {' and '.join(more)}."] if more else []
 
 
-def _short(text: str, counter: TokenCounter, most: int = _FIELD_TOKENS) -> str:
+def _short(text: str, most: int = _FIELD_TOKENS) -> str:
     """Return a text on one line, cut at a word after `most` tokens at the latest."""
     text = " ".join(text.split())
-    if counter.count(text) <= most:
+    if COUNTER.count(text) <= most:
         return text
     low, high = 0, len(text)
     while low < high:  # the longest beginning that fits with the mark
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if counter.count(text[:middle] + _MARK) <= most else (low, middle - 1)
+        low, high = (middle, high) if COUNTER.count(text[:middle] + _MARK) <= most else (low, middle - 1)
     whole = text[:low].rpartition(" ")[0] or text[:low]
     return whole.rstrip() + _MARK

@@ -15,7 +15,6 @@ from context_engine.answer.asking import JobShare, answerer_of
 from context_engine.answer.composed import Answer
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import AnswerPolicy, Authenticated, SearchRequest
-from context_engine.core.protocols import Clock
 from context_engine.errors import InvalidRequest, JobNotFound
 from context_engine.ingest.report import IngestReport
 from context_engine.jobs.asking import workflow_finder
@@ -42,8 +41,8 @@ class OwnedJobs:
         caller: whose jobs; an operator has all of them.
     """
 
-    def __init__(self, deployment: Deployment, caller: Authenticated, clock: Clock | None = None) -> None:
-        self._deployment, self._caller, self._clock = deployment, caller, clock or SystemClock()
+    def __init__(self, deployment: Deployment, caller: Authenticated) -> None:
+        self._deployment, self._caller, self._clock = deployment, caller, SystemClock()
         self._data_dir = deployment.setup.data_dir(deployment.data_dir)
         self._store = open_store(deployment.setup, self._data_dir)
 

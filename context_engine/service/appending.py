@@ -1,4 +1,4 @@
-"""Appends lines to files that several threads and processes write."""
+"""Files of lines, to which several threads and processes append."""
 
 from __future__ import annotations
 
@@ -26,3 +26,17 @@ def append_line(path: Path, line: str) -> None:
                 file.write(line.encode() + b"\n")
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file; none without the file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    try:
+        return path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read ({type(error).__name__})", file=str(path)) from None

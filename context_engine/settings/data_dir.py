@@ -22,6 +22,7 @@ import logging
 import os
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -235,13 +236,34 @@ def _write_record(record: DataFolder) -> None:
     if _read(record.path) == record:
         return
     value = {"id": record.config_id, "manifest_dir": str(record.manifest_dir), "domains": list(record.domains)}
-    temporary = record.path / f"{RECORD}.{os.getpid()}"
     try:
-        record.path.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(value, indent=1), "utf-8")
-        temporary.replace(record.path / RECORD)
+        replace_file(record.path / RECORD, json.dumps(value, indent=1).encode())
     except OSError as error:
         logger.info("the owner of %s was not recorded: %s", record.path, error)
+
+
+def replace_file(file: Path, content: bytes, *, private: bool = False) -> None:
+    """Put a content in place of a file's, so that nobody meets a part of it; the folders of the file are made.
+
+    Args:
+        private: only its owner may read it, and it is on the disk afterwards.
+
+    Raises:
+        OSError: it cannot be written; the former content stays.
+    """
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as out:
+            out.write(content)
+            if private:
+                out.flush()
+                os.fsync(out.fileno())
+        unfinished.replace(file)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
 
 
 def _read_id(manifest_dir: Path) -> str | None:

@@ -147,9 +147,7 @@ def ledger_keyring(setup: Setup) -> Keyring | None:
     return keyring
 
 
-def open_ledger(
-    setup: Setup, data_dir: str | Path | None = None, *, create: bool = True, clock: Clock | None = None
-) -> Ledger:
+def open_ledger(setup: Setup, data_dir: str | Path | None = None, *, create: bool = True) -> Ledger:
     """Open the ledger of a configuration; the caller closes it.
 
     Args:
@@ -166,7 +164,7 @@ def open_ledger(
     from context_engine.audit.ledger.ledger import Ledger
 
     origin = setup.resolver.base().values.audit_origin if keyring is None else keyring.current.name
-    return Ledger.open(place.url, origin=origin, keyring=keyring, clock=clock or SystemClock(), create=create)
+    return Ledger.open(place.url, origin=origin, keyring=keyring, clock=SystemClock(), create=create)
 
 
 def caller_pseudonym(setup: Setup, data_dir: str | Path | None, name: str) -> str:

@@ -38,21 +38,19 @@ if TYPE_CHECKING:
     from context_engine.adapters.embedders.openai import EmbedderUse
 
 
-def open_embedder(
-    name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None, key: str = "embedder"
-) -> Embedder:
+def open_embedder(name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None) -> Embedder:
     """Return an embedder by its name.
 
     Args:
-        options: its options; problems are reported below `<key>_options`, or `options` without a file.
-        file, key: the location of the name, for messages.
+        options: its options; problems are reported below `embedder_options`, or `options` without a file.
+        file: the location of the name, for messages.
 
     Raises:
         ConfigError: not installed, or unusable options.
     """
     from context_engine.adapters.embedders.asynchronous import embedder_of  # its package brings the HTTP client
 
-    return embedder_of(_open(EMBEDDERS, name, options, context, file, key))
+    return embedder_of(_open(EMBEDDERS, name, options, context, file, "embedder"))
 
 
 _NAMED_BY: Final = ("model", "folder")
@@ -73,11 +71,9 @@ def with_known_floor(settings: Settings) -> Settings:
     return settings.model_copy(update={"cosine_floor": known_model(model_name(settings)).floor})
 
 
-def open_reranker(
-    name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None, key: str = "reranker"
-) -> Reranker:
+def open_reranker(name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None) -> Reranker:
     """Return a reranker by its name; as `open_embedder`."""
-    return reranker_of(_open(RERANKERS, name, options, context, file, key))
+    return reranker_of(_open(RERANKERS, name, options, context, file, "reranker"))
 
 
 def _open(group: str, name: str, options: Mapping[str, Any], context: ModelContext, file: str | None, key: str) -> Any:

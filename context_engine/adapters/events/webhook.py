@@ -9,7 +9,6 @@ import base64
 import hashlib
 import hmac
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +27,7 @@ from context_engine.core.models import Event
 from context_engine.core.protocols import Clock
 from context_engine.errors import ConfigError, SourceError, SourceProtocolError
 from context_engine.settings.connections import Connection, sends_unencrypted
+from context_engine.settings.data_dir import replace_file
 from context_engine.settings.environment_secrets import WEBHOOK_KEY
 
 OUTBOX: Final = "events-outbox"
@@ -64,7 +64,7 @@ class Outbox:
         name = f"{event.time:%Y%m%dT%H%M%S%f}-{hashlib.sha256(event.event_id.encode()).hexdigest()[:32]}"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_durably(self._folder / f"{name}{_SUFFIX}", f"{event.event_id}\n{body}".encode())
+            replace_file(self._folder / f"{name}{_SUFFIX}", f"{event.event_id}\n{body}".encode(), private=True)
         except OSError as error:
             problem = f"events cannot be kept for their delivery: {error.strerror}"
             raise ConfigError(problem, file=str(self._folder)) from None
@@ -90,17 +90,6 @@ class Outbox:
         if oldest:
             logger.error("%d events were dropped: more than %d wait in %s", len(oldest), self._most, self._folder)
         return len(oldest)
-
-
-def _write_durably(file: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all."""
-    temporary = file.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(file)
 
 
 logger = logging.getLogger(__name__)

@@ -62,9 +62,9 @@ def print_json(value: object) -> None:
     print_json_line(text)
 
 
-def publish(facts: Mapping[str, object], *, version: int = 1) -> None:
+def publish(facts: Mapping[str, object]) -> None:
     """Write the JSON object of a command to stdout, the version of its schema first."""
-    print_json({"schema_version": version, **facts})
+    print_json({"schema_version": 1, **facts})
 
 
 def print_json_line(text: str) -> None:

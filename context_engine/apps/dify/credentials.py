@@ -22,9 +22,10 @@ _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z ]*CERTIFICATE)-----(.*?)-----END \
 _PRIVATE: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _MOST_CHARACTERS: Final = 262_144
 _DER: Final = b"\x30"
+_FIELD: Final = "ca_certificate"
 
 
-def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
+def read_certificates(text: str) -> str:
     """Return certificates as PEM that OpenSSL reads.
 
     Args:
@@ -35,13 +36,13 @@ def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
         ConfigError: no readable certificate, or a private key.
     """
     if len(text) > _MOST_CHARACTERS:
-        raise ConfigError("is too long for certificates", key=key)
-    pem = _as_pem(text.replace("\\r", "").replace("\\n", "\n"), key)
+        raise ConfigError("is too long for certificates", key=_FIELD)
+    pem = _as_pem(text.replace("\\r", "").replace("\\n", "\n"))
     if _PRIVATE.search(pem):
-        raise ConfigError("holds a private key: give the certificates of the authority only", key=key)
-    blocks = [_block(body, key) for _, body in _BLOCK.findall(pem)]
+        raise ConfigError("holds a private key: give the certificates of the authority only", key=_FIELD)
+    blocks = [ssl.DER_cert_to_PEM_cert(_decoded(body)) for _, body in _BLOCK.findall(pem)]
     if not blocks:
-        raise ConfigError("holds no certificate: give PEM (-----BEGIN CERTIFICATE-----) or base64 of it", key=key)
+        raise ConfigError("holds no certificate: give PEM (-----BEGIN CERTIFICATE-----) or base64 of it", key=_FIELD)
     joined = "".join(blocks)
     try:
         ssl.create_default_context(cadata=joined)
@@ -49,30 +50,26 @@ def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
     except (ssl.SSLError, ValueError):
         readable = False
     if not readable:
-        raise ConfigError("cannot be read as a certificate: was it pasted whole?", key=key)
+        raise ConfigError("cannot be read as a certificate: was it pasted whole?", key=_FIELD)
     return joined
 
 
-def _as_pem(text: str, key: str) -> str:
+def _as_pem(text: str) -> str:
     if "-----BEGIN" in text:
         return text
-    content = _decoded(text, key)
+    content = _decoded(text)
     if content.startswith(_DER):
         return ssl.DER_cert_to_PEM_cert(content)
     return content.decode("utf-8", "replace")
 
 
-def _block(body: str, key: str) -> str:
-    return ssl.DER_cert_to_PEM_cert(_decoded(body, key))
-
-
-def _decoded(text: str, key: str) -> bytes:
+def _decoded(text: str) -> bytes:
     packed = re.sub(r"\s+", "", text)
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (binascii.Error, ValueError):
         problem = "is neither PEM nor base64: paste the certificate whole"
-    raise ConfigError(problem, key=key)
+    raise ConfigError(problem, key=_FIELD)
 
 
 _SHORTEST_SECRET: Final = 4

@@ -151,17 +151,11 @@ def never_ships(files: Files) -> list[tuple[str, str]]:
     return problems
 
 
-def largest(files: Files, count: int = 5) -> list[tuple[str, int]]:
-    """Return the largest files with their sizes in bytes, largest first."""
-    return sorted(((path, len(content)) for path, content in files.items()), key=lambda entry: (-entry[1], entry[0]))[
-        :count
-    ]
-
-
 def size_line(files: Files) -> str:
     """Return e.g. "1.40 MiB of 50 MiB uncompressed; largest: a.whl 1.20 MiB, b.py 14.1 KiB"."""
     total = sum(map(len, files.values()))
-    names = ", ".join(f"{path} {_readable(size)}" for path, size in largest(files))
+    largest = sorted(files, key=lambda path: (-len(files[path]), path))[:5]
+    names = ", ".join(f"{path} {_readable(len(files[path]))}" for path in largest)
     return f"{_readable(total)} of {MAX_BYTES >> 20} MiB uncompressed; largest: {names}"
 
 

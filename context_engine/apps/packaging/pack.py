@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from context_engine.apps.packaging.vendor import find_project, vendor_installed,
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths
+from context_engine.settings.data_dir import replace_file
 
 
 class BrokenPlugin(ConfigError):
@@ -189,11 +189,8 @@ def _written(
     at = int(env.get("SOURCE_DATE_EPOCH") or time.time())
     archive = write_archive(files) if key is None else sign(files, key, at=at)
     path = out / f"{manifest['name']}-{manifest['version']}.difypkg"
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(archive)
-        part.replace(path)
+        replace_file(path, archive)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path), key="--out") from None
     packed = Packed(path=path, files=read_package(path), identifier="", signed=key is not None, notices=notices)

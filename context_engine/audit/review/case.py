@@ -169,10 +169,10 @@ class Change:
         return {"kind": str(self.kind), "name": self.name, "was": self.was, "now": self.now, "steps": self.steps}
 
 
-def in_steps(distance: float, step: float = 0.01) -> float:
-    """Return a distance in steps, rounded to a millionth so that equal distances compare equal.
+def in_steps(distance: float) -> float:
+    """Return a distance in steps of 0.01, rounded to a millionth so that equal distances compare equal.
 
     >>> in_steps(0.6 - 0.59), in_steps(0.15 - 0.14)
     (1.0, 1.0)
     """
-    return round(abs(distance) / step, _DIGITS)
+    return round(abs(distance) / 0.01, _DIGITS)

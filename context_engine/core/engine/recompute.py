@@ -69,13 +69,10 @@ def recompute(
     return SearchPipeline(answers, reranking, analyse=analyse, match=match).run(_recorded_plan(result))
 
 
-def recorded_pool(result: SearchResult, analyse: Callable[[str], AnalysedText] = AnalysedText) -> BlendPool:
-    """Return the features of a result's candidates that a learnt blend reads or is trained on.
-
-    Args: as `recompute`.
-    """
+def recorded_pool(result: SearchResult) -> BlendPool:
+    """Return the features of a result's candidates that a learnt blend reads or is trained on."""
     inputs = StageTwoInput(_recorded_plan(result), result.raw)
-    return pool_of(inputs, _recorded_reranking(result), analyse)
+    return pool_of(inputs, _recorded_reranking(result))
 
 
 def blend_terms(result: SearchResult) -> Mapping[Key, Mapping[BlendFeature, float]]:

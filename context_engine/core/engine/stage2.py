@@ -60,17 +60,12 @@ def rank(
     return output if stage_two.is_decided else _StageTwo(inputs, None, timer, analyse, match, watch).run()
 
 
-def pool_of(
-    inputs: StageTwoInput,
-    rerank: RerankStep | None = None,
-    analyse: Callable[[str], AnalysedText] = AnalysedText,
-    match: Deduplicate = deduplicate,
-) -> BlendPool:
+def pool_of(inputs: StageTwoInput, rerank: RerankStep | None = None) -> BlendPool:
     """Return the features that a learnt blend reads or is trained on, of the candidates left at that step.
 
     Args: as `rank`.
     """
-    stage_two = _StageTwo(inputs, rerank, float, analyse, match)
+    stage_two = _StageTwo(inputs, rerank, float, AnalysedText, deduplicate)
     rows = stage_two.measured_rows()
     best = [row for row in rows if stage_two.table.keys[row] in stage_two.table.rerank_scores] or rows
     return blend_pool(stage_two.table, best, stage_two.settings)

@@ -90,6 +90,11 @@ class AccessClass(NamedTuple):
     rules: str = ""
     classification: Classification | None = None
 
+    @classmethod
+    def of(cls, rules: str, classification: str | None) -> AccessClass:
+        """Return the class that a store names by its rules and a classification, or "" or None."""
+        return cls(rules, Classification(classification) if classification else None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessScope:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from context_engine.evaluation.metrics import measured
-from context_engine.learning.contrast import DEFAULTS, Contrast, Lessons, Maps, trained, unit
+from context_engine.learning.contrast import Lessons, Maps, trained, unit
 
 MOST_ROUNDS: Final = 6
 """More rounds no longer improve the answers to held-out questions."""
@@ -66,9 +66,7 @@ def learn_by_folds(
     seed: int,
     rounds: int | None = None,
     apart: bool = False,
-    how: Contrast = DEFAULTS,
     first: Maps | None = None,
-    progress: Callable[[], None] = lambda: None,
 ) -> Folds:
     """Hold out each part of the questions once and learn from the others.
 
@@ -78,7 +76,7 @@ def learn_by_folds(
     Args:
         parts: disjoint places of questions; every fold also learns the questions in no part.
         measures: names of ir_measures; the first chooses the rounds, on the ranking by cosine.
-        seed, how, first: see `trained`.
+        seed, first: see `trained`.
         rounds: the number of rounds; None: chosen.
         apart: whether to exclude from training also the passages that answer a question of the fold. The fold then
             measures learning of the language, not of the passages.
@@ -90,11 +88,10 @@ def learn_by_folds(
         held_out = np.zeros(len(lessons.texts), bool)
         held_out[list(part)] = True
         pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
-        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), most)
+        learnt = islice(trained(lessons.examples, pairs, seed=seed, first=first), most)
         maps.append([first, *(learnt if len(pairs) else ())])
         for done, tried in enumerate(maps[-1]):
             values[done] |= dense_values(lessons, part, tried, measures)
-        progress()
     folds = []
     for part, fold_maps in zip(parts, maps, strict=True):
         others = [place for other in parts if other is not part for place in other]
@@ -105,14 +102,14 @@ def learn_by_folds(
     return Folds(folds, best_rounds(values, everywhere, measures[0]) if rounds is None else rounds, list(values))
 
 
-def learn_all(lessons: Lessons, rounds: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:
+def learn_all(lessons: Lessons, rounds: int, *, seed: int, first: Maps | None = None) -> Maps:
     """Return the maps after some rounds over all pairs.
 
     Args:
         rounds: >= 1.
-        seed, how, first: see `trained`.
+        seed, first: see `trained`.
     """
-    rounds_of_maps = trained(lessons.examples, lessons.pairs, how, seed=seed, first=first)
+    rounds_of_maps = trained(lessons.examples, lessons.pairs, seed=seed, first=first)
     return next(islice(rounds_of_maps, rounds - 1, None))
 
 

@@ -56,6 +56,11 @@ def _around(span: str, write: Callable[[str], str]) -> str:
     return f"{span[:start]}{write(bare)}{span[start + len(bare) :]}"
 
 
+def bold_words(span: str) -> str:
+    """Return a span with its words in bold, as it is without letters and digits."""
+    return _around(span, lambda words: f"**{words}**") if any(map(str.isalnum, span)) else span
+
+
 def _raised(text: str) -> str:
     plain = text.translate(_HIGH)
     if _ORDINAL.fullmatch(text) or _SIGNS.fullmatch(text) or text.startswith("[^"):

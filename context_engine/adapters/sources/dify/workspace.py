@@ -248,9 +248,10 @@ def _frozen(value: Any) -> Any:
 
 _TIME_S: Final = 60.0
 _MOST_PAGES: Final = 1000
+_ATTEMPTS: Final = 3
 
 
-def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> list[DatasetInfo]:
+def list_datasets(workspace: Workspace, clock: Clock) -> list[DatasetInfo]:
     """Return the datasets of a workspace, in Dify's order.
 
     Pages are requested until the total is reached: `has_more` is wrong in some versions.
@@ -264,7 +265,7 @@ def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> l
     ticket = Ticket(lambda: due - clock.monotonic())
     datasets: dict[str, DatasetInfo] = {}
     for number in range(1, _MOST_PAGES):
-        body = workspace.page(number, access, ticket, attempts=attempts)
+        body = workspace.page(number, access, ticket, attempts=_ATTEMPTS)
         rows = body.get("data") if isinstance(body, Mapping) else None
         if not isinstance(rows, list):
             raise SourceProtocolError("Dify's list of datasets cannot be read")

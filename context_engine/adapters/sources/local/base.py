@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from context_engine.adapters.sources.local.adapter_keeping import LocalAdapterKe
 from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.holdings import Holdings
-from context_engine.adapters.sources.local.partitions import PlacementCheck
+from context_engine.adapters.sources.local.partitions import is_placed
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import answers, best_of
@@ -24,7 +25,7 @@ from context_engine.adapters.sources.stores.adapter_keeping import AUTO, Adapter
 from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
-from context_engine.adapters.sources.stores.scope import Scope
+from context_engine.adapters.sources.stores.scope import PlacementCheck, Scope
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import (
@@ -82,7 +83,7 @@ class LocalBase(Holdings, LocalAdapterKeeping, CalibrationKeeping):
         self.options = options or SearchOptions()
         embedder = None if embedder is None else shortened(embedder, self.options.vector_dimensions)
         self._now, self._embedder, self._place = now, embedder, place
-        self._placement = PlacementCheck()
+        self._placement = PlacementCheck("'context-engine kb repartition' to move the documents")
         self._vectors = None if embedder is None else QueryVectors(embedder, _CLOCK)
         self._adapters = AdapterReader()
         self._pool = Pool(self.path)
@@ -315,8 +316,8 @@ class LocalBase(Holdings, LocalAdapterKeeping, CalibrationKeeping):
         """
         with self._viewer.view(scopes[0].access) as view:
             for scope in scopes:
-                if scope.place is not None:
-                    self._placement.require(view.connection, view.state, scope.source_id, scope.place)
+                placed = partial(is_placed, view.connection, scope.source_id)
+                self._placement.require(scope.source_id, scope.place, view.state, placed)
             yield self._adapted(view, question, str(scopes[0].constants.get("domain", "")), self.options.adapter)
 
     def best_of(

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local import partitions, schema
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.partitions import Extent, StoredCalibration, adapter_rows, readable
+from context_engine.adapters.sources.local.partitions import StoredCalibration, adapter_rows, readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.search import best_of
 from context_engine.adapters.sources.local.view import View
 from context_engine.adapters.sources.stores.adapter_keeping import scorer_of
+from context_engine.adapters.sources.stores.calibrating import (
+    MOST_PASSAGES,
+    CalibratedExtent,
+    KeptCalibration,
+    plan_of,
+)
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
@@ -37,13 +43,12 @@ if TYPE_CHECKING:
 
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 """For a search by text only: the signal does not depend on the ranking, so smoothing is skipped."""
-_MOST_PASSAGES: Final = 200
 
 
 class _PartState(NamedTuple):
     """A partition's extent, and the adapter under which its vectors are compared, or None."""
 
-    extent: Extent
+    extent: CalibratedExtent
     adapter: DomainAdapter | None
 
 
@@ -114,16 +119,16 @@ class CalibrationKeeping:
         scorers = dict(self._scorers(domain, adapter_id))
         with self._snapshot() as connection:
             state = schema.read_state(connection, self.path)
-            names = _held_sources(connection, source_ids)
-            due, gone = _due(connection, domain, names, list(scorers), anew=anew)
-            read = {key: _read(connection, names, key, asked_ids) for key in {key for _, key in due}}
-        parts = [
-            read[key]._replace(scorer_id=scorer, state=_PartState(read[key].state, scorers[scorer]))
-            for scorer in scorers
-            for due_scorer, key in due
-            if due_scorer == scorer
-        ]
-        return CalibrationPlan(parts, names, len(scorers) > 1, _PlanState(state.index_number, [*due, *gone]))
+            kept = {
+                (row.calibration.model_id, row.partition): KeptCalibration(
+                    row.calibration, CalibratedExtent(row.calibration.chunks, row.base_chunks, row.last_rid)
+                )
+                for row in partitions.read_all(connection)
+                if row.domain == domain
+            }
+            plan = plan_of(_BaseTexts(connection), kept, source_ids, asked_ids, list(scorers), anew=anew)
+        parts = [part._replace(state=_PartState(part.state, scorers[part.scorer_id])) for part in plan.parts]
+        return plan._replace(parts=parts, state=_PlanState(state.index_number, plan.state))
 
     def _scorers(self, domain: str, adapter_id: str | None) -> Iterator[tuple[str, DomainAdapter | None]]:
         """Yield the scorers: text only, vectors, and vectors under each adapter that is or will be in force."""
@@ -161,7 +166,7 @@ class CalibrationKeeping:
             sqlite3.Error: the write failed.
         """
         stored = [
-            StoredCalibration(domain, part.key, calibration, extent.base_chunks, extent.last_rid)
+            StoredCalibration(domain, part.key, calibration, extent.all, extent.last)
             for part, calibration in found
             for extent in [part.state.extent]
         ]
@@ -169,69 +174,36 @@ class CalibrationKeeping:
         partitions.replace(self.path, plan.state.index_number, keys, stored)
 
 
-def _held_sources(connection: sqlite3.Connection, source_ids: Sequence[str]) -> list[str]:
-    rows = connection.execute(
-        "SELECT DISTINCT source_id FROM sources LEFT JOIN documents USING (source_key) WHERE removed IS NULL"
-    )
-    held_names = {name for (name,) in rows}
-    return [name for name in source_ids if name in held_names]
+class _BaseTexts(NamedTuple):
+    """The chunks of a base in a snapshot (`ClassTexts`)."""
 
+    connection: sqlite3.Connection
 
-def _due(
-    connection: sqlite3.Connection, domain: str, names: Sequence[str], scorer_ids: Sequence[str], *, anew: bool
-) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return the scorers and partitions to be calibrated, and those without documents of the domain."""
-    wanted = [(scorer, key) for scorer in scorer_ids for key in partitions.partitions_of(connection, names)]
-    stored = [row for row in partitions.read_all(connection) if row.domain == domain]
-    kept = {
-        (row.calibration.model_id, row.partition)
-        for row in stored
-        if not anew and not partitions.outdated(connection, row, names)
-    }
-    holding = {partition for _, partition in wanted}
-    gone = [(row.calibration.model_id, row.partition) for row in stored if row.partition not in holding]
-    return [pair for pair in wanted if pair not in kept], gone
+    def holding(self, source_ids: Sequence[str]) -> list[tuple[str, int]]:
+        return partitions.holding(self.connection, source_ids)
 
+    def extent(self, key: int, source_ids: Sequence[str], up_to: int | None = None) -> CalibratedExtent:
+        return partitions.extent_of(self.connection, source_ids, key, up_to=up_to)
 
-def _read(
-    connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
-) -> CalibrationPart:
-    """Return a partition with the passages of the lowest digests, which do not depend on the order of writing."""
-    extent = partitions.extent_of(connection, names, partition)
-    rows = connection.execute(
-        "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
-        " JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = ?"
-        " AND source_id IN (SELECT value FROM json_each(?)) ORDER BY digest LIMIT ?",
-        (partition, json.dumps(names), _MOST_PASSAGES),
-    )
-    passages: list[Chunk] = [decode(row[:3], row[3]) for row in rows]
-    return CalibrationPart(
-        chunks=extent.chunks,
-        passages=passages,
-        held_ids=_held_ids(connection, names, partition, asked_ids),
-        key=partition,
-        state=extent,
-    )
+    def passages(self, key: int, source_ids: Sequence[str]) -> list[Chunk]:
+        rows = self.connection.execute(
+            "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
+            " JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = ?"
+            " AND source_id IN (SELECT value FROM json_each(?)) ORDER BY digest LIMIT ?",
+            (key, json.dumps(source_ids), MOST_PASSAGES),
+        )
+        return [decode(row[:3], row[3]) for row in rows]
 
-
-def _held_ids(
-    connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
-) -> frozenset[str]:
-    """Return the chunk and document ids among `asked_ids` that the partition has in these sources."""
-    if not asked_ids:
-        return frozenset()
-    asked: Mapping[str, object] = {
-        "partition": partition,
-        "sources": json.dumps(names),
-        "ids": json.dumps(sorted(asked_ids)),
-    }
-    among = (
-        "JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = :partition"
-        " AND source_id IN (SELECT value FROM json_each(:sources)) AND {} IN (SELECT value FROM json_each(:ids))"
-    )
-    rows = connection.execute(
-        f"SELECT document_id FROM documents {among.format('document_id')}"
-        f" UNION SELECT chunk_id FROM chunks JOIN documents USING (doc_key) {among.format('chunk_id')}",
-        asked,
-    )
-    return frozenset(name for (name,) in rows)
+    def held_ids(self, key: int, source_ids: Sequence[str], asked_ids: Collection[str]) -> frozenset[str]:
+        if not asked_ids:
+            return frozenset()
+        among = (
+            "JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = :partition"
+            " AND source_id IN (SELECT value FROM json_each(:sources)) AND {} IN (SELECT value FROM json_each(:ids))"
+        )
+        rows = self.connection.execute(
+            f"SELECT document_id FROM documents {among.format('document_id')}"
+            f" UNION SELECT chunk_id FROM chunks JOIN documents USING (doc_key) {among.format('chunk_id')}",
+            {"partition": key, "sources": json.dumps(source_ids), "ids": json.dumps(sorted(asked_ids))},
+        )
+        return frozenset(name for (name,) in rows)

@@ -7,15 +7,17 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema, whole_documents
-from context_engine.adapters.sources.local.partitions import PlacementCheck, adapter_rows, readable
+from context_engine.adapters.sources.local.partitions import adapter_rows, is_placed, readable
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.schema import BaseState, model_of
 from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, decode
+from context_engine.adapters.sources.stores.scope import PlacementCheck
 from context_engine.core.models import AccessScope, Chunk, ClassCalibration, WholeDocument
 from context_engine.errors import StoreError
 
@@ -120,8 +122,7 @@ class Holdings:
         """
         with self._pool.snapshot() as connection:
             state = schema.read_state(connection, self.path)
-            if place is not None:
-                self._placement.require(connection, state, source_id, place)
+            self._placement.require(source_id, place, state, partial(is_placed, connection, source_id))
             try:
                 return fetched(connection, source_id, chunk_ids=chunk_ids, document_ids=document_ids, access=access)
             except sqlite3.DatabaseError as error:

@@ -1,9 +1,7 @@
 """The partitions of a base: each holds the documents of one access class, and has an index and calibrations of its own.
 
 An index's statistics count all of its documents, so documents with different readers never share an index. A partition
-has one calibration for each domain and embedder: writes to another partition do not affect it. Its change since is
-measured by its row ids, which are never reused: higher ids were added, missing lower ids were removed; a replaced
-document counts once, as the greater of the two.
+has one calibration for each domain and embedder: writes to another partition do not affect it.
 """
 
 from __future__ import annotations
@@ -15,16 +13,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.schema import BaseState, model_of
+from context_engine.adapters.sources.local.schema import model_of
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, VectorModel
+from context_engine.adapters.sources.stores.calibrating import CalibratedExtent
 from context_engine.adapters.sources.stores.chunk_rows import Place, SourcePlace
-from context_engine.core.models import AccessClass, AccessScope, Classification, ScopeCalibration
+from context_engine.core.models import AccessClass, AccessScope, ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
-from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
 """The partition that all callers may read; it always exists."""
-_MOST_CHANGE: Final = 0.2  # share of the chunks; beyond it the threshold may no longer fit
 _KEY: Final = "domain, model_id, partition_key"
 _CALIBRATION_COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks, near_miss"
 _LIVE: Final = "FROM documents JOIN sources USING (source_key) WHERE removed IS NULL"
@@ -49,10 +46,7 @@ class Partition(NamedTuple):
 def partitions(connection: sqlite3.Connection) -> list[Partition]:
     """Return all partitions of a base, the oldest first."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM partitions ORDER BY partition_key")
-    return [
-        Partition(key, AccessClass(rules, Classification(name) if name else None), generation)
-        for key, rules, name, generation in rows
-    ]
+    return [Partition(key, AccessClass.of(rules, name), generation) for key, rules, name, generation in rows]
 
 
 def readable(
@@ -138,9 +132,6 @@ def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) 
     return partition.generation - 1 if first is None else int(first) - 1
 
 
-_MOST_REMEMBERED: Final = 1024
-
-
 class Move(NamedTuple):
     """Documents in the wrong partition: those of one source with one claim.
 
@@ -172,42 +163,14 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
     for name, source_key, partition_key, claimed in rows.fetchall():
         claim_of_name = place(name)
         if claim_of_name is not None:
-            wanted = claim_of_name.holds(Classification(claimed) if claimed else None)
+            wanted = claim_of_name.holds(claimed)
             if wanted != holds.get(partition_key):
                 yield Move(source_key, partition_key, claimed, wanted)
 
 
-class PlacementCheck:
-    """Checks, once per commit, that a source's documents are in the partition its access rules require.
-
-    Safe for several threads.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, SourcePlace], tuple[BaseState, bool]] = {}
-
-    def require(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> None:
-        """Refuse a source with documents in the wrong partition.
-
-        Raises:
-            RepartitionRequired: documents are where former rules put them.
-        """
-        if not self._is_placed(connection, state, source_id, place):
-            raise RepartitionRequired(
-                "the access rules or the classification have changed: run 'context-engine kb repartition' to move the "
-                "documents",
-                source_id=source_id,
-            )
-
-    def _is_placed(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
-        key = (source_id, place)
-        known = self._known.get(key)
-        if known is None or known[0] != state:
-            right = next(moves(connection, lambda _: place, source_id=source_id), None) is None
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known = {}
-            known = self._known[key] = (state, right)
-        return known[1]
+def is_placed(connection: sqlite3.Connection, source_id: str, place: SourcePlace) -> bool:
+    """Return whether every document of a source is in the partition of its place."""
+    return next(moves(connection, lambda _: place, source_id=source_id), None) is None
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:
@@ -244,19 +207,6 @@ def _forget_adapters(connection: sqlite3.Connection, keys: set[int]) -> None:
     """Delete the adapters that were learnt from any of some partitions, and the calibrations under them."""
     gone = adapter_rows(connection).forget_learnt_from(keys)
     connection.executemany("DELETE FROM calibrations WHERE domain = ? AND model_id = ?", gone)
-
-
-class Extent(NamedTuple):
-    """The size of a partition.
-
-    Attributes:
-        chunks: of some sources; `base_chunks` of all.
-        last_rid: its highest row id; 0 if it is empty.
-    """
-
-    chunks: int
-    base_chunks: int
-    last_rid: int
 
 
 class StoredCalibration(NamedTuple):
@@ -328,18 +278,16 @@ def read_all(connection: sqlite3.Connection) -> list[StoredCalibration]:
     return [StoredCalibration(row[0], row[1], _calibration(row[4:]), row[2], row[3]) for row in rows]
 
 
-def partitions_of(connection: sqlite3.Connection, sources: Sequence[str]) -> tuple[int, ...]:
-    """Return the keys of the partitions that hold documents of some sources, ascending."""
-    rows = connection.execute(
-        f"SELECT DISTINCT partition_key {_LIVE} AND source_id {_AMONG} ORDER BY partition_key",
-        (json.dumps(list(sources)),),
-    )
-    return tuple(key for (key,) in rows)
+def holding(connection: sqlite3.Connection, sources: Sequence[str]) -> list[tuple[str, int]]:
+    """Return (source, key of a partition) for each partition that holds documents of some sources."""
+    return connection.execute(
+        f"SELECT DISTINCT source_id, partition_key {_LIVE} AND source_id {_AMONG}", (json.dumps(list(sources)),)
+    ).fetchall()
 
 
 def extent_of(
     connection: sqlite3.Connection, sources: Sequence[str], partition: int, *, up_to: int | None = None
-) -> Extent:
+) -> CalibratedExtent:
     """Return the size of a partition, in total and of some sources.
 
     Args:
@@ -352,21 +300,7 @@ def extent_of(
         " AND partition_key = ? AND (? < 0 OR rid <= ?)",
         (json.dumps(list(sources)), partition, limit, limit),
     ).fetchone()
-    return Extent(*row)
-
-
-def outdated(connection: sqlite3.Connection, stored: StoredCalibration, sources: Sequence[str]) -> bool:
-    """Return whether a calibration lacks a value or is of another signal, or a fifth of its partition or of its sources
-    there changed."""
-    if stored.calibration.signal != SIGNAL_VERSION or stored.calibration.near_miss is None:
-        return True
-    now = extent_of(connection, sources, stored.partition)
-    left = extent_of(connection, sources, stored.partition, up_to=stored.last_rid)
-    changes = (
-        (stored.calibration.chunks, now.chunks, left.chunks),
-        (stored.base_chunks, now.base_chunks, left.base_chunks),
-    )
-    return any(max(after - kept, before - kept) >= _MOST_CHANGE * before for before, after, kept in changes if after)
+    return CalibratedExtent(*row)
 
 
 def _calibration(row: Sequence[object]) -> ScopeCalibration:

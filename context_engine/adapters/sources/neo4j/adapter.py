@@ -17,7 +17,7 @@ from context_engine.adapters.sources.stores.copies import StoreName
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.store_source import LinkedSource
+from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError, MissingExtra
@@ -76,7 +76,8 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
     if len({(spec.connection, own.store_name, own.database) for spec, own in zip(specs, settings, strict=True)}) > 1:
         raise ConfigError("sources in several stores or databases: write them one by one with --source")
     server, own = _server(specs[0], context), settings[0]
-    from context_engine.adapters.sources.neo4j.copy_sink import Neo4jCopySink, hashes_of
+    from context_engine.adapters.sources.neo4j.rows import hashes_of
+    from context_engine.adapters.sources.neo4j.sink import Neo4jSink
 
     try:
         name = _name(specs[0], context).name
@@ -84,7 +85,7 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
             yield DrySink(partial(hashes_of, server, name))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with Neo4jCopySink(
+        with Neo4jSink(
             server, name, own.bulk_rows,
             now=context.clock.now, embedder=embedder, place=place, repair=options.repair,
         ) as sink:  # fmt: skip
@@ -94,7 +95,7 @@ def open_neo4j_sink(specs: Sequence[SourceSpec], context: SourceContext, options
 
 
 @source_adapter(check=check_neo4j, open_sink=open_neo4j_sink, repairs=True)
-def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
+def open_neo4j(spec: SourceSpec, context: SourceContext) -> StoreSource:
     """Return one source of a store, which need not exist yet; sources of one store share it.
 
     Raises:
@@ -110,7 +111,7 @@ def open_neo4j(spec: SourceSpec, context: SourceContext) -> LinkedSource:
         return Neo4jStore(server, _name(spec, context), options, embedder_of(context), context.clock)
 
     store: Neo4jStore = context.shared(("neo4j", spec.connection, settings), make)
-    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _name(spec: SourceSpec, context: SourceContext) -> StoreName:

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.neo4j.conditions import TITLES, GraphView, NodeCondition, lucene
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index
 from context_engine.adapters.sources.stores.adapter_rows import Origin
+from context_engine.adapters.sources.stores.calibrating import MOST_PASSAGES, CalibratedExtent
 from context_engine.adapters.sources.stores.chunk_rows import decode
 from context_engine.adapters.sources.stores.question import kept
 from context_engine.adapters.sources.stores.term_counts import WRITTEN
-from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent
 from context_engine.core.models import Chunk, HeldVectors
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms

@@ -124,10 +124,6 @@ class GraphView(NamedTuple):
         )
         return {row: decode((chunk_id, content, fields), at) for row, at, chunk_id, content, fields in rows}
 
-    def numbered(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Return the chunks with some numbers."""
-        return self.chunks("n.row IN $rows", rows=list(rows))
-
     def values_of(self, name: str, _texts: Sequence[str] = ()) -> FieldValues:
         """Return the number that says "has the field", and (number, value) of each value (`ValuesOf`)."""
         rows = self.transaction.rows(

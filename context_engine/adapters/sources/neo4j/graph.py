@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from context_engine.adapters.sources.neo4j.conditions import GraphView, ScopedNodes, all_in_head
-from context_engine.adapters.sources.neo4j.search import NodeSearch
 from context_engine.adapters.sources.neo4j.state import VISIBLE, text_index
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
-from context_engine.adapters.sources.stores.question import kept
-from context_engine.core.models import Chunk, Key
-from context_engine.core.query.features import belongs_to, spellings
-from context_engine.core.text import terms
-
-K = TypeVar("K")
-T = TypeVar("T")
-
-
-def _grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    groups: dict[K, list[T]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return groups
+from context_engine.adapters.sources.stores.links import MOST_NAMED, GraphRow, SearchedGraph, grouped
+from context_engine.adapters.sources.stores.question import head_forms
+from context_engine.core.models import Key
+from context_engine.core.query.features import belongs_to
 
 
 def _headed(name: str) -> str:
     """Return the full text query for the heads that hold all words of a name, in one of its spellings."""
-    forms = [[kept(term) for term in terms(spelling)] for spelling in spellings(name)]
-    return " ".join(f"({all_in_head(form)})" for form in forms if form)
+    return " ".join(f"({all_in_head(form)})" for form in head_forms(name))
 
 
-class NodeGraph:
-    """The rows of a source in a view (`SourceGraph`).
-
-    Args:
-        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
-    """
-
-    def __init__(self, view: GraphView, source: ScopedNodes, search: Callable[[], NodeSearch]) -> None:
-        self._view, self._source, self._search = view, source, cache(search)
+class NodeGraph(SearchedGraph[GraphView, ScopedNodes]):
+    """The rows of a source in a view."""
 
     def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of the chunks in the view's classes."""
@@ -72,7 +50,7 @@ class NodeGraph:
             most=MOST_NAMED,
             **self._source.condition.values,
         )
-        return _grouped(
+        return grouped(
             (name, document)
             for name, document, at, chunk_id, content, fields in rows
             if belongs_to(decode((chunk_id, content, fields), at), name)
@@ -85,12 +63,7 @@ class NodeGraph:
             " RETURN d.row, n.row, n.section_number ORDER BY n.row",
             documents=list(doc_keys),
         )
-        return _grouped((document, (row, section)) for document, row, section in rows)
-
-    def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
-        """Return the best rows of each document for the question, by its words."""
-        best = self._search().ranked_in(self._source, doc_keys)
-        return {document: rows[:OF_A_DOCUMENT] for document, rows in best.items()}
+        return grouped((document, (row, section)) for document, row, section in rows)
 
     def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
@@ -99,8 +72,4 @@ class NodeGraph:
             " RETURN row, m.row ORDER BY m.row DESC",
             rows=[node.rid for node in nodes],
         )
-        return _grouped((row, other) for row, other in rows)
-
-    def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
-        """Return the chunks that are in the scope, with their scores."""
-        return self._search().measured(self._source, rids)
+        return grouped((row, other) for row, other in rows)

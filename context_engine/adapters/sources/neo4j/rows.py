@@ -1,4 +1,4 @@
-"""The nodes of a document: itself, its chunks and the further vectors of long texts."""
+"""The nodes of a document: itself, its chunks and the further vectors of long texts; written, and read as a whole."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.neo4j.conditions import GraphView
+from context_engine.adapters.sources.neo4j.server import GraphServer
+from context_engine.adapters.sources.neo4j.state import VISIBLE
 from context_engine.adapters.sources.stores.chunk_rows import (
     ChunkRow,
+    as_written,
     decode,
     defined_terms,
     digest,
@@ -19,10 +23,14 @@ from context_engine.adapters.sources.stores.pushdown import attributes_of
 from context_engine.adapters.sources.stores.query_vectors import passages
 from context_engine.adapters.sources.stores.question import StoredTerms
 from context_engine.adapters.sources.stores.sinks import WrittenDocument
+from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.adapters.sources.stores.vector_form import first_numbers
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, WholeDocument
 from context_engine.core.protocols import Embedder
 from context_engine.core.query.features import citations, cited_sections
+from context_engine.errors import SourceNotFound
+
+Key = tuple[str, str]
 
 _PROJECT: Final = "project_id"
 """The field of metadata that names the project of a document."""
@@ -209,3 +217,48 @@ def embed(documents: Sequence[NewDocument], embedder: Embedder | None) -> list[d
             of_chunk and not vectors for of_chunk, vectors in zip(document.texts, given, strict=True)
         )
     return further
+
+
+def document_hashes(view: GraphView, source_id: str) -> dict[Key, str]:
+    """Return {(document_id, version): content_hash} of a source, in the order of writing."""
+    rows = view.rows(
+        f"MATCH (n:{view.store}:Document {{source: $source}}) WHERE {VISIBLE}"
+        " RETURN n.document_id, n.version, n.content_hash ORDER BY n.row",
+        source=source_id,
+    )
+    return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+
+def hashes_of(server: GraphServer, store: str, source_id: str) -> dict[Key, str]:
+    """Return `document_hashes`; nothing if there is no store yet."""
+    with server.reading(READ_S) as transaction:
+        try:
+            return document_hashes(GraphView.read(transaction, store), source_id)
+        except SourceNotFound:
+            return {}
+
+
+def stored_documents(view: GraphView, source_id: str, keys: Sequence[Key]) -> list[WholeDocument | None]:
+    """Return each document of a source, None for one that it has not got; see `Copyable`.
+
+    Raises:
+        StoreCorrupt: a chunk is not as it was written.
+    """
+    holds = {each.key: each.holds for each in view.classes}
+    rows = view.rows(
+        f"UNWIND $wanted AS key MATCH (n:{view.store}:Document {{document_id: key[0], version: key[1]}})"
+        f" WHERE n.source = $source AND {VISIBLE} RETURN key, n.content_hash, n.indexed_at, n.store_class,"
+        f" {whole_chunks(view.store)}",
+        wanted=[list(key) for key in keys],
+        source=source_id,
+    )
+    documents = {}
+    for (document_id, version), content_hash, indexed_at, class_key, stored in rows:
+        chunks = [WholeChunk(*chunk) for chunk in stored]
+        vectors = [chunk.vectors for chunk in chunks]
+        model = str(view.state.model_id) if any(vectors) else ""
+        written = [as_written(chunk.row) for chunk in chunks]
+        documents[document_id, version] = WholeDocument(
+            document_id, version, content_hash, indexed_at, holds[class_key], written, vectors, model
+        )
+    return [documents.get(key) for key in keys]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.conditions import TITLES, TRUE, GraphView, NodeCondition, ScopedNodes, lucene
@@ -16,8 +16,6 @@ from context_engine.adapters.sources.stores.ranking import (
     Ranking,
     RowRanker,
     ViewSearch,
-    best_chunks,
-    first_pool,
     nearest_wanted,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -26,7 +24,6 @@ from context_engine.core.models import Chunk
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-_MOST_POOL: Final = 16_000
 APPROXIMATE_FROM: Final = 1_000
 """Texts of an access class from which its vector index is searched; fewer are all compared."""
 _SPARE: Final = 4
@@ -59,7 +56,7 @@ class _Found(NamedTuple):
     keys: dict[int, int]
 
 
-class NodeSearch(ViewSearch):
+class NodeSearch(ViewSearch[ScopedNodes]):
     """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
@@ -90,20 +87,10 @@ class NodeSearch(ViewSearch):
         self._words = self._full_text()
         self._best: StoreEvidence | None = None
 
-    def best(self, sources: Sequence[ScopedNodes], top_k: int) -> dict[str, list[Chunk]]:
-        """Return the best top_k chunks of each source."""
-        pool = first_pool(len(sources), top_k)
-        return best_chunks(sources, self._ranked, self._view.numbered, top_k=top_k, pool=pool, most=_MOST_POOL)
+    def _rank(self, sources: Sequence[ScopedNodes], pool: int) -> dict[str, Ranking]:
+        return {source.source_id: self._ranked(source, pool) for source in sources}
 
-    def _ranked(self, sources: Sequence[ScopedNodes], pool: int) -> dict[str, Ranking]:
-        """Return the ranking of each source.
-
-        Args:
-            pool: most rows of a source that are scored.
-        """
-        return {source.source_id: self._rank(source, pool) for source in sources}
-
-    def _rank(self, source: ScopedNodes, pool: int) -> Ranking:
+    def _ranked(self, source: ScopedNodes, pool: int) -> Ranking:
         limit = nearest_wanted(self._options, pool)
         pool_rows = self._found(source.condition, pool, limit)
         text, more = self._ranker.text_scores(pool_rows.rows), pool_rows.by_text >= pool
@@ -113,24 +100,18 @@ class NodeSearch(ViewSearch):
         rows = [row for row in pool_rows.rows if row.rid in own]
         return self._ranker.of_both(source.source_id, rows, text, pool_rows.cosine, self._evidence(), more=more)
 
-    def measured(self, source: ScopedNodes, rids: Collection[int]) -> dict[int, Chunk]:
-        """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
-        it finds them together.
-        """
+    def _chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
+        return self._view.chunks("n.row IN $rows", rows=list(rows))
+
+    def _compared(
+        self, source: ScopedNodes, rids: Collection[int]
+    ) -> tuple[list[FoundRow], Mapping[int, float] | None]:
         chosen = (
             f"MATCH (n:{self._view.store}:Chunk) WHERE n.row IN $rows AND n.words IS NOT NULL AND"
             f" {self._readable(source.condition)} RETURN n.row AS row, true AS by_text"
         )
         scored = self._scored(chosen, source.condition, rows=list(rids))
-        text = self._ranker.text_scores(scored.rows)
-        if self._vector is None:
-            ranking = self._ranker.of_text(scored.rows, text, more=False)
-        else:
-            best = self._evidence()
-            ranking = self._ranker.of_both(source.source_id, scored.rows, text, scored.cosine, best, more=False)
-        chunks = self._view.numbered(ranking.rows)
-        kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
-        return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
+        return scored.rows, None if self._vector is None else scored.cosine
 
     def ranked_in(self, source: ScopedNodes, documents: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from context_engine.adapters.sources.neo4j.class_texts import NodeTexts
+from context_engine.adapters.sources.neo4j.conditions import GraphView
 from context_engine.adapters.sources.neo4j.nodes import COUNTED, NodeWriter
 from context_engine.adapters.sources.neo4j.rows import (
     NewDocument,
@@ -24,12 +26,15 @@ from context_engine.adapters.sources.neo4j.state import (
     Lease,
     StoreClass,
     class_indexes,
+    lock_state,
     store_indexes,
+    write_learnt,
 )
 from context_engine.adapters.sources.stores.chunk_rows import Place
-from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument
 from context_engine.adapters.sources.stores.term_counts import WRITTEN, ClassCounts, TermCounts
-from context_engine.core.models import AccessClass
+from context_engine.adapters.sources.stores.vector_form import other_vectors
+from context_engine.core.models import AccessClass, ClassCalibration
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import SourceError, StoreError
 
@@ -38,7 +43,7 @@ _LIST_S: Final = 600.0
 
 
 class Neo4jSink(ServerSink[NodeDocument]):
-    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink`, `ScrubbingSink` and `CopySink`.
 
     Opening makes the store and its indexes if they are not there, removes what a killed writer left, moves the
     documents whose access rules have changed, and writes all documents again if they were analysed by another version.
@@ -125,6 +130,26 @@ class Neo4jSink(ServerSink[NodeDocument]):
         self._counts, self._touched, self._moved = TermCounts(), set[int](), set[int]()
         for documents in self._known.values():
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of another store (`CopySink`)."""
+        stored = self._next
+        if stored.model_id is None:
+            keys = [each.key for each in self._classes.values()]
+            self._lease.server.change_schema(class_indexes(self._store, keys, dimension, anew=False))
+            self._next = replace(stored, model_id=model_id, dimension=dimension)
+        elif (stored.model_id, stored.dimension) != (model_id, dimension):
+            raise other_vectors((stored.model_id, stored.dimension), (model_id, dimension))
+        return True
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, and replace the calibrations if any are given (`CopySink`)."""
+        self.commit()
+        with self._nodes.writing() as transaction:
+            lock_state(transaction, self._store)
+            view = GraphView.read(transaction, self._store)
+            view.learnt.copy_calibrations(domain, source_ids, calibrations, view.classes, NodeTexts(view))
+            write_learnt(transaction, self._store, view.learnt)
 
     def scrub(self) -> str:
         """Commit, and remove the field values that no chunk has any more.
@@ -270,7 +295,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
         )
         for source_id, key, claimed in rows:
             place = self._place(source_id)
-            if place is not None and holds_of(place, claimed) != holds[key]:
+            if place is not None and place.holds(claimed) != holds[key]:
                 self._write_again(
                     "n.source = $source AND n.store_class = $key AND n.claimed = $claimed", embed=False,
                     source=source_id, key=key, claimed=claimed,
@@ -294,7 +319,7 @@ class Neo4jSink(ServerSink[NodeDocument]):
             place, name = self._place(source_id), (source_id, document_id, version)
             self._remove(name)
             moment, vectors = chunks[0].indexed_at if chunks else "", [chunk.vectors for chunk in chunks]
-            now = holds_of(place, claimed) if place else holds[key]
+            now = place.holds(claimed) if place else holds[key]
             if now != holds[key]:
                 self._moved |= {key, self._class_of(now).key}
             rows = [chunk.row for chunk in chunks]

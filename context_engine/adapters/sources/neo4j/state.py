@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.neo4j.server import INGEST, GraphServer, Transaction
 from context_engine.adapters.sources.stores.learnt import Learnt
-from context_engine.core.models import AccessClass, AccessScope, Classification
+from context_engine.core.models import AccessClass, AccessScope
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, StoreLocked, StoreVersionMismatch
 
@@ -149,8 +149,7 @@ def _state_of(text: str) -> GraphState:
             "program"
         )
     classes = [
-        StoreClass(key, AccessClass(rules, name and Classification(name)), *numbers)
-        for key, (rules, name), *numbers in fields["classes"]
+        StoreClass(key, AccessClass.of(rules, name), *numbers) for key, (rules, name), *numbers in fields["classes"]
     ]
     return GraphState(**{**fields, "sources": tuple(fields["sources"]), "classes": tuple(classes)})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from context_engine.adapters.sources.neo4j import copy_sink
+from context_engine.adapters.sources.neo4j import rows
 from context_engine.adapters.sources.neo4j.class_texts import NodeTexts, NodeWords, held_vectors
 from context_engine.adapters.sources.neo4j.conditions import NOTHING, GraphView, ScopedNodes, scoped
 from context_engine.adapters.sources.neo4j.graph import NodeGraph
@@ -32,7 +32,6 @@ from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (
     AccessScope,
     Chunk,
-    Classification,
     Examination,
     HeldVectors,
     WholeDocument,
@@ -121,11 +120,11 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
 
     def document_hashes(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
-        return self._in_view(None, READ_S, lambda view: copy_sink.document_hashes(view, source_id))
+        return self._in_view(None, READ_S, lambda view: rows.document_hashes(view, source_id))
 
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
-        yield from self._in_view(None, READ_S, lambda view: copy_sink.stored_documents(view, source_id, keys))
+        yield from self._in_view(None, READ_S, lambda view: rows.stored_documents(view, source_id, keys))
 
     def _in_view(self, access: AccessScope | None, timeout_s: float, read: Callable[[GraphView], T]) -> T:
         """Return what `read` gives for one commit.
@@ -182,7 +181,7 @@ class Neo4jStore(LearningStore[GraphView, ScopedNodes, NodeSearch], CopiedStore)
             " RETURN DISTINCT n.store_class, n.claimed",
             source=source_id,
         )
-        return all(place.holds(Classification(claimed) if claimed else None) == holds[key] for key, claimed in rows)
+        return all(place.holds(claimed) == holds[key] for key, claimed in rows)
 
 
 _RELATIONS: Final = ("BELONGS_TO", "NEXT_CHUNK", "CITES")

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.opensearch.documents import ShapedStore
 from context_engine.adapters.sources.opensearch.server import OpenSearchServer
-from context_engine.adapters.sources.opensearch.sink import OpenSearchCopySink, hashes_of
+from context_engine.adapters.sources.opensearch.sink import OpenSearchSink, hashes_of
 from context_engine.adapters.sources.opensearch.state import IndexShape
 from context_engine.adapters.sources.opensearch.store import OpenSearchStore
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, places
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.store_source import LinkedSource
+from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError
@@ -70,7 +70,7 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
             yield DrySink(partial(hashes_of, server, store.prefix))
             return
         embedder, place = embedder_of(context), places(specs, context.rules_of)
-        with OpenSearchCopySink(
+        with OpenSearchSink(
             server, store, now=context.clock.now, embedder=embedder, place=place, repair=options.repair
         ) as sink:
             yield sink
@@ -79,7 +79,7 @@ def open_opensearch_sink(specs: Sequence[SourceSpec], context: SourceContext, op
 
 
 @source_adapter(check=check_opensearch, open_sink=open_opensearch_sink, repairs=True)
-def open_opensearch(spec: SourceSpec, context: SourceContext) -> LinkedSource:
+def open_opensearch(spec: SourceSpec, context: SourceContext) -> StoreSource:
     """Return one source of a store, which need not exist yet; sources of one prefix share a store.
 
     Raises:
@@ -92,7 +92,7 @@ def open_opensearch(spec: SourceSpec, context: SourceContext) -> LinkedSource:
         return OpenSearchStore(server, _store_of(spec, context), options, embedder_of(context), context.clock)
 
     store: OpenSearchStore = context.shared(("opensearch", spec.connection, prefix), make)
-    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _store_of(spec: SourceSpec, context: SourceContext) -> ShapedStore:

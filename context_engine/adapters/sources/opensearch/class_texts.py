@@ -19,8 +19,8 @@ from context_engine.adapters.sources.opensearch.conditions import (
 )
 from context_engine.adapters.sources.opensearch.server import SearchBody
 from context_engine.adapters.sources.stores.adapter_rows import Origin
+from context_engine.adapters.sources.stores.calibrating import MOST_PASSAGES, CalibratedExtent
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
-from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent
 from context_engine.core.models import Chunk, Classification, HeldVectors
 
 _OF_CHUNKS: Final[Query] = {"term": {"kind": "chunk"}}
@@ -88,7 +88,7 @@ def is_placed(view: StoreView, source_id: str, place: SourcePlace) -> bool:
     classes = view.state.classes
     results = view.calls.search([SearchBody([access_class.index_name], body) for access_class in classes])
     return all(
-        place.holds(Classification(bucket["key"]) if bucket["key"] else None) == access_class.holds
+        place.holds(bucket["key"]) == access_class.holds
         for access_class, result in zip(classes, results, strict=True)
         for bucket in result["aggregations"]["claimed"]["buckets"]
     )

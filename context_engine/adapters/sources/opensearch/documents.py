@@ -22,7 +22,7 @@ from context_engine.adapters.sources.opensearch.server import INGEST, OpenSearch
 from context_engine.adapters.sources.opensearch.state import LEASE_S, IndexClass, IndexShape, StateDocument, make_index
 from context_engine.adapters.sources.stores.chunk_rows import Place
 from context_engine.adapters.sources.stores.copies import StoreName
-from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument, holds_of
+from context_engine.adapters.sources.stores.sinks import Name, ServerSink, WrittenDocument
 from context_engine.core.models import AccessClass
 from context_engine.core.protocols import Embedder
 
@@ -91,7 +91,7 @@ class DocumentWriter(ServerSink[HeldDocument]):
                 moment = rows[0]["indexed_at"] if rows else record.get("indexed_at", "")
                 chunks = [chunk_row(row) for row in rows]
                 document = WrittenDocument(name, record["content_hash"], claimed, moment, chunks, vectors)
-                holds = holds_of(place, claimed) if place else access_class.holds
+                holds = place.holds(claimed) if place else access_class.holds
                 if holds != access_class.holds:
                     self._moved |= {access_class.key, self._class_of(holds).key}
                 self._write(document, holds)

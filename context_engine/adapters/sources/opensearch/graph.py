@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -19,11 +19,11 @@ from context_engine.adapters.sources.opensearch.conditions import (
     chunk_of,
     sources_of,
 )
-from context_engine.adapters.sources.opensearch.search import IndexedRows, IndexSearch, holding_any
-from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
-from context_engine.adapters.sources.stores.question import kept
-from context_engine.core.models import Chunk, Key
-from context_engine.core.query.features import belongs_to, spellings
+from context_engine.adapters.sources.opensearch.search import IndexedRows, holding_any
+from context_engine.adapters.sources.stores.links import MOST_NAMED, GraphRow, SearchedGraph
+from context_engine.adapters.sources.stores.question import head_forms, kept
+from context_engine.core.models import Key
+from context_engine.core.query.features import belongs_to
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
@@ -31,15 +31,8 @@ _MOST_WORDS: Final = 50_000
 """Words with one first letter that are looked through for a misspelt one."""
 
 
-class IndexGraph:
-    """The rows of a source in a view (`SourceGraph`).
-
-    Args:
-        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
-    """
-
-    def __init__(self, view: StoreView, source: IndexedRows, search: Callable[[], IndexSearch]) -> None:
-        self._view, self._source, self._search = view, source, cache(search)
+class IndexGraph(SearchedGraph[StoreView, IndexedRows]):
+    """The rows of a source in a view."""
 
     def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of the chunks in the view's classes."""
@@ -74,11 +67,6 @@ class IndexGraph:
             for document, some in groupby(sorted(rows, key=itemgetter("document", "row")), key=itemgetter("document"))
         }
 
-    def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
-        """Return the best rows of each document for the question, by its words."""
-        ranked = self._search().ranked_in(self._source, doc_keys)
-        return {document: rows[:OF_A_DOCUMENT] for document, rows in ranked.items()}
-
     def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
         numbers = [node.rid + step for node in nodes for step in (1, -1)]
@@ -90,15 +78,10 @@ class IndexGraph:
             for node in nodes
         }
 
-    def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
-        """Return the chunks that are in the scope, with their scores."""
-        return self._search().measured(self._source, rids)
-
 
 def _headed(name: str) -> Query | None:
     """Return the query for the heads that hold all words of a name, in one of its spellings; None without words."""
-    forms = [[kept(term) for term in terms(spelling)] for spelling in spellings(name)]
-    parts = [both(*({"term": {"head": term}} for term in form)) for form in forms if form]
+    parts = [both(*({"term": {"head": term}} for term in form)) for form in head_forms(name)]
     return {"bool": {"should": parts, "minimum_should_match": 1}} if parts else None
 
 

@@ -39,8 +39,6 @@ from context_engine.adapters.sources.stores.ranking import (
     Ranking,
     RowRanker,
     ViewSearch,
-    best_chunks,
-    first_pool,
     nearest_wanted,
 )
 from context_engine.adapters.sources.stores.recall import RecallWatch
@@ -113,12 +111,14 @@ def collection_of(
     return ScoredCollection(*sizes, holding("body"), holding("head")), any(other["hits"]["hits"] for other in others)
 
 
-class IndexSearch(ViewSearch):
+class IndexSearch(ViewSearch[IndexedRows]):
     """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
         question: None if it has no terms.
     """
+
+    _most_pool = MOST_ROWS
 
     def __init__(
         self,
@@ -143,27 +143,17 @@ class IndexSearch(ViewSearch):
             codes=codes if some else [],
         )
 
-    def best(self, sources: Sequence[IndexedRows], top_k: int) -> dict[str, list[Chunk]]:
-        """Return the best top_k chunks of each source."""
-        pool = first_pool(len(sources), top_k)
-        return best_chunks(sources, self._rank, self._chunks, top_k=top_k, pool=pool, most=MOST_ROWS)
-
-    def measured(self, source: IndexedRows, rows: Collection[int]) -> dict[int, Chunk]:
-        """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
-        it finds them together.
-        """
+    def _compared(
+        self, source: IndexedRows, rows: Collection[int]
+    ) -> tuple[list[FoundRow], Mapping[int, float] | None]:
         wanted = both(_SEARCHED, source.query, any_of("row", rows))
         found_rows = [_found_row(row) for row in self._view.rows(wanted, _FOUND)]
-        text, numbers = self._ranker.text_scores(found_rows), [row.rid for row in found_rows]
-        if self._vector is None:
-            ranking = self._ranker.of_text(found_rows, text, more=False)
-        else:
-            (first,) = self._found([self._pooled(EVERYTHING, FIRST)])
-            cosine, best = cosines(self._view, self._vector, numbers), self._ranker.evidence(first)
-            ranking = self._ranker.of_both(source.source_id, found_rows, text, cosine, best, more=False)
-        chunks = self._chunks(numbers)
-        kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
-        return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
+        numbers = [row.rid for row in found_rows]
+        return found_rows, None if self._vector is None else cosines(self._view, self._vector, numbers)
+
+    def _evidence(self) -> StoreEvidence:
+        (first,) = self._found([self._pooled(EVERYTHING, FIRST)])
+        return self._ranker.evidence(first)
 
     def ranked_in(self, source: IndexedRows, documents: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""

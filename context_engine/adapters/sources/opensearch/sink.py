@@ -24,7 +24,6 @@ from context_engine.adapters.sources.opensearch.state import (
     stepped,
 )
 from context_engine.adapters.sources.stores.chunk_rows import Place, as_written
-from context_engine.adapters.sources.stores.sinks import holds_of
 from context_engine.adapters.sources.stores.vector_form import other_vectors
 from context_engine.core.models import AccessClass, ClassCalibration, WholeDocument
 from context_engine.core.protocols import Embedder, SinkReport
@@ -35,7 +34,7 @@ _MOST_SOURCES: Final = 10_000
 
 
 class OpenSearchSink(DocumentWriter):
-    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink`, `ScrubbingSink` and `CopySink`.
 
     Opening makes the store if it is not there, removes what a killed writer left, moves the documents whose access
     rules have changed, and writes all documents into new indices if they were analysed by another version.
@@ -121,6 +120,33 @@ class OpenSearchSink(DocumentWriter):
         for documents in self._known.values():
             documents.update({name: each._replace(is_new=False) for name, each in documents.items() if each.is_new})
 
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of another store; return whether the server can keep any (`CopySink`)."""
+        stored = self._next
+        if stored.model_id is not None:
+            if (stored.model_id, stored.dimension) != (model_id, dimension):
+                raise other_vectors((stored.model_id, stored.dimension), (model_id, dimension))
+            return True
+        if not self._keeps_vectors():
+            return False
+        if self._touched:
+            self.commit()
+        with self._whole():
+            self._next = replace(self._next, model_id=model_id, dimension=dimension)
+            self._rebuild()
+        return True
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, and replace the calibrations if any are given (`CopySink`)."""
+        self.commit()
+        texts, classes = IndexTexts(self._view), self._state.classes
+
+        def copy(learnt: LearntDocument) -> None:
+            learnt.copy_calibrations(domain, source_ids, calibrations, classes, texts)
+
+        if calibrations:
+            change_learnt(self._calls, self._store.prefix, copy)
+
     def scrub(self) -> str:
         """Commit, remove every row that no search sees, and let the server merge; return where copies may stay.
 
@@ -160,6 +186,14 @@ class OpenSearchSink(DocumentWriter):
         """Return the report of a run, which names the connection and the indices."""
         return SinkReport(f"indices '{self._store.prefix}-*' of connection {self._store.connection!r}")
 
+    def _keeps_vectors(self) -> bool:
+        """Return whether the server has the plugin k-NN; taken for granted if its user may not list the plugins."""
+        try:
+            plugins = self._calls.ask("GET", "_cat/plugins?h=component&format=json")
+        except SourceForbidden:
+            return True
+        return any("knn" in plugin["component"].lower() for plugin in plugins)
+
     def _forget_lost(self) -> None:
         """With `repair`, forget the classes whose index somebody has deleted.
 
@@ -185,7 +219,7 @@ class OpenSearchSink(DocumentWriter):
             for source in result["aggregations"]["sources"]["buckets"]:
                 place = self._place(source["key"])
                 for claimed in (bucket["key"] for bucket in source["claimed"]["buckets"]):
-                    if place and holds_of(place, claimed) != access_class.holds:
+                    if place and place.holds(claimed) != access_class.holds:
                         query = both({"term": {"source": source["key"]}}, {"term": {"claimed": claimed}})
                         self._write_again([access_class], query)
 
@@ -253,42 +287,3 @@ def _document(
 
 def _of_source(view: StoreView, source_id: str, *parts: Query) -> Query:
     return both(view.state.visible, {"term": {"source": source_id}}, *parts)
-
-
-class OpenSearchCopySink(OpenSearchSink):
-    """A sink of a store that is also a `CopySink`."""
-
-    def accept_vectors(self, model_id: str, dimension: int) -> bool:
-        """Prepare for vectors of another store; return whether the server can keep any (`CopySink`)."""
-        stored = self._next
-        if stored.model_id is not None:
-            if (stored.model_id, stored.dimension) != (model_id, dimension):
-                raise other_vectors((stored.model_id, stored.dimension), (model_id, dimension))
-            return True
-        if not self._keeps_vectors():
-            return False
-        if self._touched:
-            self.commit()
-        with self._whole():
-            self._next = replace(self._next, model_id=model_id, dimension=dimension)
-            self._rebuild()
-        return True
-
-    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
-        """Commit, and replace the calibrations if any are given (`CopySink`)."""
-        self.commit()
-        texts, classes = IndexTexts(self._view), self._state.classes
-
-        def copy(learnt: LearntDocument) -> None:
-            learnt.copy_calibrations(domain, source_ids, calibrations, classes, texts)
-
-        if calibrations:
-            change_learnt(self._calls, self._store.prefix, copy)
-
-    def _keeps_vectors(self) -> bool:
-        """Return whether the server has the plugin k-NN; taken for granted if its user may not list the plugins."""
-        try:
-            plugins = self._calls.ask("GET", "_cat/plugins?h=component&format=json")
-        except SourceForbidden:
-            return True
-        return any("knn" in plugin["component"].lower() for plugin in plugins)

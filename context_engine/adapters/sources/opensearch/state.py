@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.opensearch.server import CONFLICT, NOTHING_WRITTEN, Calls
 from context_engine.adapters.sources.stores.learnt import Learnt
-from context_engine.core.models import AccessClass, AccessScope, Classification
+from context_engine.core.models import AccessClass, AccessScope
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, SourceUnavailable, StoreLocked, StoreVersionMismatch
 
@@ -274,7 +274,7 @@ def _state_of(fields: Mapping[str, Any]) -> IndexState:
             "program"
         )
     classes = (
-        IndexClass(key, AccessClass(rules, name and Classification(name)), index, generation)
+        IndexClass(key, AccessClass.of(rules, name), index, generation)
         for key, rules, name, index, generation in fields["classes"]
     )
     lists = {name: tuple(fields[name]) for name in ("given_up", "sources")}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from context_engine.adapters.sources.opensearch import sink
 from context_engine.adapters.sources.opensearch.class_texts import IndexTexts, held_vectors, is_placed
@@ -53,10 +53,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import SourceBusy, SourceError, SourceNotFound, SourceUnavailable
-
-if TYPE_CHECKING:
-    pass
-
 
 _TRIES: Final = 3
 _OF_DOCUMENTS: Final = {"term": {"kind": "document"}}

@@ -15,7 +15,7 @@ from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, place
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.served_store import embedder_of, settings_of
 from context_engine.adapters.sources.stores.sinks import DrySink
-from context_engine.adapters.sources.stores.store_source import LinkedSource
+from context_engine.adapters.sources.stores.store_source import StoreSource
 from context_engine.core.models import SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import ConfigError, MissingExtra
@@ -68,15 +68,15 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
     servers = _servers(specs[0], context)
     try:
         if options.dry_run:
-            from context_engine.adapters.sources.postgres.whole_documents import hashes_of
+            from context_engine.adapters.sources.postgres.store import hashes_of
 
             yield DrySink(partial(hashes_of, servers))
             return
-        from context_engine.adapters.sources.postgres.copy_sink import PostgresCopySink
+        from context_engine.adapters.sources.postgres.sink import PostgresSink
 
         embedder, place = embedder_of(context), places(specs, context.rules_of)
         role = next((own.search_role for own in settings if own.search_role), None)
-        with PostgresCopySink(
+        with PostgresSink(
             servers, now=context.clock.now, embedder=embedder, place=place, repair=options.repair, search_role=role
         ) as sink:
             yield sink
@@ -85,7 +85,7 @@ def open_postgres_sink(specs: Sequence[SourceSpec], context: SourceContext, opti
 
 
 @source_adapter(check=check_postgres, open_sink=open_postgres_sink, repairs=True)
-def open_postgres(spec: SourceSpec, context: SourceContext) -> LinkedSource:
+def open_postgres(spec: SourceSpec, context: SourceContext) -> StoreSource:
     """Return one source of a store, which need not exist yet; sources of one schema share a store.
 
     Raises:
@@ -102,7 +102,7 @@ def open_postgres(spec: SourceSpec, context: SourceContext) -> LinkedSource:
         )
 
     store: PostgresStore = context.shared(("postgres", spec.connection, settings), make)
-    return LinkedSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
+    return StoreSource(store, spec, SourcePlace(context.rules_of(spec.id), spec.classification))
 
 
 def _servers(spec: SourceSpec, context: SourceContext) -> Servers:

@@ -8,9 +8,17 @@ from dataclasses import asdict
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.postgres.connection import Session
+from context_engine.adapters.sources.postgres.schema import class_key
+from context_engine.adapters.sources.stores.calibrating import MOST_PASSAGES, CalibratedExtent, KeptCalibration
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.trainable_store import MOST_PASSAGES, CalibratedExtent, KeptCalibration
-from context_engine.core.models import CalibrationPart, CalibrationPlan, Chunk, ScopeCalibration
+from context_engine.core.models import (
+    AccessClass,
+    CalibrationPart,
+    CalibrationPlan,
+    Chunk,
+    ClassCalibration,
+    ScopeCalibration,
+)
 
 _OF_CLASS: Final = (
     "FROM chunks JOIN documents USING (doc_key) JOIN sources ON sources.source_key = chunks.source_key"
@@ -74,10 +82,30 @@ def keep(
             "DELETE FROM calibrations WHERE domain = %s AND scorer_id = %s AND class_key = %s", (domain, scorer, key)
         )
     for part, calibration in found:
-        session.execute(
-            "INSERT INTO calibrations (domain, scorer_id, class_key, calibration, extent) VALUES (%s, %s, %s, %s, %s)",
-            (domain, part.scorer_id, part.key, json.dumps(asdict(calibration)), list(part.state)),
-        )
+        _add(session, domain, part.scorer_id, part.key, calibration, part.state)
+
+
+def keep_copied(session: Session, domain: str, source_ids: Sequence[str], found: Sequence[ClassCalibration]) -> None:
+    """Replace the calibrations of a domain, if any are given; they count as measured on the documents as they are.
+
+    Args:
+        session: the writer's, in a transaction.
+        source_ids: the domain's sources.
+    """
+    if found:
+        session.execute("DELETE FROM calibrations WHERE domain = %s", (domain,))
+    for access, calibration in found:
+        key = class_key(session, access)
+        _add(session, domain, calibration.model_id, key, calibration, extent_of(session, key, source_ids))
+
+
+def _add(
+    session: Session, domain: str, scorer: str, key: int, calibration: ScopeCalibration, extent: CalibratedExtent
+) -> None:
+    session.execute(
+        "INSERT INTO calibrations (domain, scorer_id, class_key, calibration, extent) VALUES (%s, %s, %s, %s, %s)",
+        (domain, scorer, key, json.dumps(asdict(calibration)), list(extent)),
+    )
 
 
 def kept(session: Session, domain: str) -> dict[tuple[str, int], KeptCalibration]:
@@ -89,3 +117,16 @@ def kept(session: Session, domain: str) -> dict[tuple[str, int], KeptCalibration
         (scorer, key): KeptCalibration(ScopeCalibration(**json.loads(text)), CalibratedExtent(*extent))
         for scorer, key, text, extent in rows
     }
+
+
+def class_calibrations(session: Session, domain: str) -> list[ClassCalibration]:
+    """Return the calibrations of a domain."""
+    rows = session.execute(
+        "SELECT rules, classification, calibration FROM calibrations JOIN classes USING (class_key) WHERE domain = %s"
+        " ORDER BY scorer_id, class_key",
+        (domain,),
+    )
+    return [
+        ClassCalibration(AccessClass.of(rules, name), ScopeCalibration(**json.loads(text)))
+        for rules, name, text in rows
+    ]

@@ -5,23 +5,19 @@ No table of edges is written: tables of any version have what is read here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Final, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from psycopg import sql
 
 from context_engine.adapters.sources.postgres.attributes import storable, tsquery
-from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, chunks_of, where
+from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, where
 from context_engine.adapters.sources.stores.chunk_rows import decode
-from context_engine.adapters.sources.stores.links import MOST_NAMED, OF_A_DOCUMENT, GraphRow
-from context_engine.adapters.sources.stores.question import LookUp, kept
-from context_engine.core.models import Chunk, Key
-from context_engine.core.query.features import belongs_to, spellings
-from context_engine.core.text import terms
+from context_engine.adapters.sources.stores.links import MOST_NAMED, GraphRow, SearchedGraph, grouped
+from context_engine.adapters.sources.stores.question import LookUp, head_forms
+from context_engine.core.models import Key
+from context_engine.core.query.features import belongs_to
 
-K = TypeVar("K")
-T = TypeVar("T")
 _NODES: Final = (
     "SELECT source_id, chunk_id, rid, doc_key FROM unnest(%s::text[], %s::text[]) AS wanted (source_id, chunk_id)"
     " JOIN sources USING (source_id) JOIN chunks USING (source_key, chunk_id) JOIN documents USING (doc_key)"
@@ -46,28 +42,13 @@ _BESIDE: Final = (
 )
 
 
-def _grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    groups: dict[K, list[T]] = {}
-    for key, value in pairs:
-        groups.setdefault(key, []).append(value)
-    return groups
-
-
 def _headed(name: str) -> str:
     """Return the `tsquery` for the heads that hold all words of a name, in one of its spellings; "" without words."""
-    forms = [[kept(term) for term in terms(spelling)] for spelling in spellings(name)]
-    return " | ".join(" & ".join(tsquery(LookUp(term, True, 1.0)) for term in form) for form in forms if form)
+    return " | ".join(" & ".join(tsquery(LookUp(term, True, 1.0)) for term in form) for form in head_forms(name))
 
 
-class StoreGraph:
-    """The rows of a source in a view (`SourceGraph`).
-
-    Args:
-        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
-    """
-
-    def __init__(self, view: SnapshotView, source: ScopedRows, search: Callable[[], StoreSearch]) -> None:
-        self._view, self._source, self._search = view, source, cache(search)
+class StoreGraph(SearchedGraph[SnapshotView, ScopedRows]):
+    """The rows of a source in a view."""
 
     def nodes(self, keys: Sequence[Key]) -> Mapping[Key, GraphRow]:
         """Return the rows of the chunks in the view's classes."""
@@ -88,26 +69,13 @@ class StoreGraph:
             sql.SQL(_HEADED).format(classes=sql.Literal(self._view.classes), condition=where([self._source])),
             {"names": list(queries), "queries": list(queries.values()), "most": MOST_NAMED},
         )
-        return _grouped((name, doc_key) for name, doc_key, at, *row in rows if belongs_to(decode(tuple(row), at), name))
+        return grouped((name, doc_key) for name, doc_key, at, *row in rows if belongs_to(decode(tuple(row), at), name))
 
     def sections(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[tuple[int, str | None]]]:
         """Return the row and the section number of each chunk of some documents."""
         rows = self._view.session.execute(_SECTIONS, (list(doc_keys),))
-        return _grouped((doc_key, (rid, section)) for doc_key, rid, section in rows)
-
-    def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
-        """Return the best rows of each document for the question, by its words."""
-        ranked = self._search().ranked_in(self._source, doc_keys)
-        return {doc_key: rids[:OF_A_DOCUMENT] for doc_key, rids in ranked.items()}
+        return grouped((doc_key, (rid, section)) for doc_key, rid, section in rows)
 
     def beside(self, nodes: Sequence[GraphRow]) -> Mapping[int, Sequence[int]]:
         """Return the rows after and before each row in its document."""
-        return _grouped(self._view.session.execute(_BESIDE, ([node.rid for node in nodes],)))
-
-    def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
-        """Return the chunks that are in the scope, with their scores."""
-        rows = self._search().measured(self._source, rids)
-        chunks, test = chunks_of(self._view, rows.rows), self._source.test
-        return {
-            rid: chunk._replace(scores=rows.scores(rid)) for rid, chunk in chunks.items() if test is None or test(chunk)
-        }
+        return grouped(self._view.session.execute(_BESIDE, ([node.rid for node in nodes],)))

@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.errors import InvalidSchemaName, UndefinedTable
 
 from context_engine.adapters.sources.postgres.connection import NOTHING_WRITTEN, Session, one_row
-from context_engine.core.models import AccessClass, AccessScope, Classification
+from context_engine.core.models import AccessClass, AccessScope
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import SourceNotFound, StoreVersionMismatch
 
@@ -132,9 +132,7 @@ def read_state(session: Session) -> StoreState:
     if rows[0][0] > SCHEMA_VERSION:
         raise _too_new(rows[0][0])
     classes = (
-        HeldClass(
-            key, AccessClass(rules, Classification(name) if name else None), texts, words, generation, bool(ranked)
-        )
+        HeldClass(key, AccessClass.of(rules, name), texts, words, generation, bool(ranked))
         for *_, key, rules, name, texts, words, generation, ranked, _ in rows
         if key is not None
     )

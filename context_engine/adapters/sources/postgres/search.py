@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,7 +51,6 @@ from context_engine.core.models import AccessScope, Chunk
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-_MOST_POOL: Final = 16_000
 _PRECISION: Final = 10_000
 """Whole numbers add up to the same sum in every order, whatever the server's plan."""
 
@@ -155,10 +154,13 @@ _ROWS: Final = """
 SELECT rid, source_key, doc_key, section, parts FROM words
 WHERE class_key = ANY(%s) AND rid = ANY(%s) AND {condition} ORDER BY rid
 """
+_TEXTS: Final = (
+    "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) WHERE rid = ANY(%s)"
+)
 _SOME: Final = f"WITH {HOLDING.format('')} SELECT EXISTS (SELECT FROM holding)"
 
 
-class StoreSearch(ViewSearch):
+class StoreSearch(ViewSearch[ScopedRows]):
     """One question to a view; further arguments are those of `ViewSearch`.
 
     Args:
@@ -190,8 +192,8 @@ class StoreSearch(ViewSearch):
         """Return the best top_k chunks of each source."""
         ranked = self._ranked(sources) == self._view.classes
         most = LEAST_POOL if ranked else POOL  # more by BM25 found nothing more
-        pool, texts = first_pool(len(sources), top_k, most), partial(chunks_of, self._view)
-        return best_chunks(sources, self._rank, texts, top_k=top_k, pool=pool, most=_MOST_POOL)
+        pool = first_pool(len(sources), top_k, most)
+        return best_chunks(sources, self._rank, self._chunks, top_k=top_k, pool=pool, most=self._most_pool)
 
     def _rank(self, sources: Sequence[ScopedRows], pool: int) -> dict[str, Ranking]:
         """Return the ranking of each source.
@@ -213,14 +215,15 @@ class StoreSearch(ViewSearch):
             source.source_id: self._merged(source, self._vector, rows_of[source.key], best, pool) for source in sources
         }
 
-    def measured(self, source: ScopedRows, rids: Collection[int]) -> Ranking:
-        """Return the ranking of those of some rows that a search of a source may find, as if it had found them all."""
+    def _chunks(self, rids: Sequence[int]) -> dict[int, Chunk]:
+        rows = self._view.session.execute(_TEXTS, (list(rids),)).fetchall()
+        return {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
+
+    def _compared(self, source: ScopedRows, rids: Collection[int]) -> tuple[list[FoundRow], Mapping[int, float] | None]:
         rows = self._rows(list(rids), condition=where([source]))
-        text = self._ranker.text_scores(rows)
         if self._vector is None:
-            return self._ranker.of_text(rows, text, more=False)
-        cosine = cosines(self._view.session, self._vector, self._view.classes, list(text))
-        return self._ranker.of_both(source.source_id, rows, text, cosine, self._evidence(), more=False)
+            return rows, None
+        return rows, cosines(self._view.session, self._vector, self._view.classes, [row.rid for row in rows])
 
     def ranked_in(self, source: ScopedRows, doc_keys: Collection[int]) -> dict[int, list[int]]:
         """Return the rows of each of some documents that hold words of the question, best first."""
@@ -311,14 +314,3 @@ class StoreSearch(ViewSearch):
         query = sql.SQL(_ROWS).format(condition=condition)
         rows = self._view.session.execute(query, (self._view.classes, wanted)) if wanted else ()
         return [read_row(*row) for row in rows]
-
-
-_TEXTS: Final = (
-    "SELECT rid, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key) WHERE rid = ANY(%s)"
-)
-
-
-def chunks_of(view: SnapshotView, rids: Sequence[int]) -> dict[int, Chunk]:
-    """Return the chunks of some rows."""
-    rows = view.session.execute(_TEXTS, (list(rids),)).fetchall()
-    return {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}

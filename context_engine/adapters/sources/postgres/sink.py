@@ -11,6 +11,7 @@ from psycopg.pq import TransactionStatus
 
 from context_engine.adapters.sources.postgres import bm25
 from context_engine.adapters.sources.postgres.adapters import adapter_rows
+from context_engine.adapters.sources.postgres.calibrations import keep_copied
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, copy_rows, one_row
 from context_engine.adapters.sources.postgres.row_security import guard
 from context_engine.adapters.sources.postgres.schema import (
@@ -33,7 +34,7 @@ from context_engine.adapters.sources.stores.chunk_rows import (
     file_of,
 )
 from context_engine.adapters.sources.stores.sinks import CommittingSink
-from context_engine.core.models import AccessClass, Chunk, Classification
+from context_engine.core.models import AccessClass, Chunk, ClassCalibration, WholeDocument
 from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked
 
@@ -44,7 +45,7 @@ _ANALYSE_SHARE: Final = 0.1
 
 
 class PostgresSink(CommittingSink):
-    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink` and `ScrubbingSink`.
+    """Writes documents, for one thread; a `ReportingSink`, `FileTrackingSink`, `ScrubbingSink` and `CopySink`.
 
     Opening creates or migrates the tables, moves the documents whose access rules have changed, and analyses all texts
     again if they were analysed by another version. Leaving it without an error builds the indexes that are missing:
@@ -117,6 +118,30 @@ class PostgresSink(CommittingSink):
             self._write(source_id, (document_id, version), content_hash, chunks, moment)
         known[document_id, version] = content_hash
         return True
+
+    def put_stored(self, source_id: str, document: WholeDocument) -> None:
+        """Write or replace a document of another store (`CopySink`); headings that are not searched get no vectors."""
+        with self._servers.failures():
+            row, rids, searched = self._write(
+                source_id, document.key, document.content_hash, document.chunks, document.indexed_at
+            )
+            vectors = zip(rids, document.vectors)
+            self._vectors.keep(row, [(rid, some) for rid, some in vectors if rid in searched])
+        self._known(source_id)[document.key] = document.content_hash
+
+    def accept_vectors(self, model_id: str, dimension: int) -> bool:
+        """Prepare for vectors of another store; return whether the server has pgvector (`CopySink`)."""
+        with self._servers.failures():
+            self._begin()
+            return self._vectors.accept(model_id, dimension)
+
+    def finish_copy(self, domain: str, source_ids: Sequence[str], calibrations: Sequence[ClassCalibration]) -> None:
+        """Commit, build the indexes of large classes, and replace the calibrations if any are given (`CopySink`)."""
+        with self._servers.failures():
+            self._begin()
+            keep_copied(self._session, domain, source_ids, calibrations)
+            self.commit()
+            self._finish()
 
     def _write(
         self, source_id: str, document: tuple[str, str], content_hash: str, chunks: Sequence[Chunk], moment: str
@@ -316,8 +341,8 @@ class PostgresSink(CommittingSink):
             place = self._place(source_id)
             if place is None:
                 continue
-            wanted = place.holds(Classification(claimed) if claimed else None)
-            if wanted != AccessClass(rules, Classification(classification) if classification else None):
+            wanted = place.holds(claimed)
+            if wanted != AccessClass.of(rules, classification):
                 self._move_some(source_key, key, claimed, class_key(self._session, wanted))
 
     def _move_some(self, source_key: int, key: int, claimed: str, to: int) -> None:

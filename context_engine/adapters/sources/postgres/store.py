@@ -5,25 +5,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
-from context_engine.adapters.sources.postgres import adapters, calibrations, copies, whole_documents
+from context_engine.adapters.sources.postgres import adapters, calibrations, copies
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
-from context_engine.adapters.sources.postgres.connection import INGEST, Servers, store_name
+from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, one_row, store_name
 from context_engine.adapters.sources.postgres.copies import probe
 from context_engine.adapters.sources.postgres.graph import StoreGraph
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
 from context_engine.adapters.sources.postgres.search import ScopedRows, SnapshotView, StoreSearch, scoped, where
+from context_engine.adapters.sources.postgres.vectors import from_server
 from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import AdapterRows, Origin
-from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, decode
+from context_engine.adapters.sources.stores.calibrating import KeptCalibration
+from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, SourcePlace, as_written, decode
 from context_engine.adapters.sources.stores.copies import CopiedStore
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.adapters.sources.stores.searched_store import SearchedStore
-from context_engine.adapters.sources.stores.trainable_store import READ_S, KeptCalibration
+from context_engine.adapters.sources.stores.trainable_store import READ_S
 from context_engine.core.models import (
     AccessClass,
     AccessScope,
@@ -31,16 +35,12 @@ from context_engine.core.models import (
     CalibrationPlan,
     Chunk,
     ClassCalibration,
-    Classification,
     Examination,
     HeldVectors,
     ScopeCalibration,
     WholeDocument,
 )
 from context_engine.core.protocols import Clock, Embedder
-
-if TYPE_CHECKING:
-    pass
 
 _LISTED_AT_ONCE: Final = 1_000
 T = TypeVar("T")
@@ -50,6 +50,23 @@ _LEARNT: Final = (
     " FROM unnest(%(keys)s::integer[]) AS key ORDER BY 1, 2, 3"
 )
 """What answers depend on beside the commits: the calibrations of some classes, and which have an index for vectors."""
+
+_COPIED_AT_ONCE: Final = 500
+"""Rows that are read at once."""
+_HASHES: Final = (
+    "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key) WHERE source_id = %s"
+    " ORDER BY doc_key"
+)
+_DOCUMENTS: Final = """
+SELECT place, content_hash, indexed_at, rules, classification, chunk_id, content, fields, digest, {vectors}
+FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS wanted (document_id, version, place)
+JOIN documents USING (document_id, version) JOIN sources USING (source_key) JOIN classes USING (class_key)
+LEFT JOIN chunks ON chunks.doc_key = documents.doc_key WHERE source_id = %s ORDER BY place, chunks.rid
+"""
+_VECTORS: Final = (
+    "ARRAY(SELECT {kind}_send(embedding) FROM vectors WHERE vectors.class_key = documents.class_key"
+    " AND vectors.rid = chunks.rid ORDER BY part)"
+)
 
 
 class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], CopiedStore):
@@ -89,17 +106,17 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         """Return the hash of each document of a source, in the order of writing (`Copyable`)."""
         with self._servers.reading(READ_S) as session:
             read_state(session)
-            return whole_documents.document_hashes(session, source_id)
+            return document_hashes(session, source_id)
 
     def stored_documents(self, source_id: str, keys: Sequence[tuple[str, str]]) -> Iterator[WholeDocument | None]:
         """Yield documents as they are stored (`Copyable`)."""
         with self._servers.reading(READ_S) as session:
-            yield from whole_documents.stored_documents(session, source_id, keys)
+            yield from stored_documents(session, source_id, keys)
 
     def class_calibrations(self, domain: str) -> list[ClassCalibration]:
         """Return the calibrations of a domain for each scorer and access class (`Copyable`)."""
         with self._servers.reading(READ_S) as session:
-            return whole_documents.class_calibrations(session, domain)
+            return calibrations.class_calibrations(session, domain)
 
     def version(self, access: AccessScope | None, timeout_s: float) -> str:
         """Return the version of the access classes that a caller may read (`Versioned`).
@@ -219,7 +236,52 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         ).fetchall()
         name_classes(view.session, view.classes)
         return all(
-            place.holds(Classification(claimed) if claimed else None)
-            == AccessClass(rules, Classification(classification) if classification else None)
-            for claimed, rules, classification in rows
+            place.holds(claimed) == AccessClass.of(rules, classification) for claimed, rules, classification in rows
         )
+
+
+def document_hashes(session: Session, source_id: str) -> Mapping[tuple[str, str], str]:
+    """Return {(document_id, version): content_hash} of a source, in the order of writing."""
+    rows = session.execute(_HASHES, (source_id,))
+    return {(document_id, version): content_hash for document_id, version, content_hash in rows}
+
+
+def hashes_of(servers: Servers, source_id: str) -> Mapping[tuple[str, str], str]:
+    """Return `document_hashes`; nothing if there are no tables yet."""
+    with servers.reading(READ_S) as session:
+        (made,) = one_row(session, "SELECT to_regclass('documents') IS NOT NULL")
+        return document_hashes(session, source_id) if made else {}
+
+
+def stored_documents(
+    session: Session, source_id: str, keys: Sequence[tuple[str, str]]
+) -> Iterator[WholeDocument | None]:
+    """Yield each document, or None if the source has no such document; see `Copyable`.
+
+    Args:
+        session: in a transaction.
+    """
+    model = read_state(session).model_id or ""
+    (kind,) = one_row(session, "SELECT vector_type FROM state")
+    vectors = _VECTORS.format(kind=kind) if model else "'{}'::bytea[]"
+    with session.cursor(name="copied") as cursor:
+        cursor.itersize = _COPIED_AT_ONCE
+        names = [list(part) for part in zip(*keys, strict=True)] or [[], []]
+        cursor.execute(_DOCUMENTS.format(vectors=vectors).encode(), (*names, source_id), binary=True)
+        groups = groupby(cursor, key=itemgetter(0))
+        place, rows = next(groups, (0, iter(())))
+        for number, key in enumerate(keys, 1):
+            if place == number:
+                yield _document(key, list(rows), model, kind)
+                place, rows = next(groups, (0, iter(())))
+            else:
+                yield None
+
+
+def _document(key: tuple[str, str], rows: Sequence[Any], model: str, kind: str) -> WholeDocument:
+    _, content_hash, indexed_at, rules, classification, *_ = rows[0]
+    access = AccessClass.of(rules, classification)
+    chunk_rows = [row[5:] for row in rows if row[5] is not None]
+    chunks = [as_written(ChunkRow(*row[:4])) for row in chunk_rows]
+    vectors = [[from_server(part, kind) for part in row[4]] for row in chunk_rows]
+    return WholeDocument(*key, content_hash, indexed_at, access, chunks, vectors, model if any(vectors) else "")

@@ -199,9 +199,9 @@ class SourcePlace(NamedTuple):
     rules: str = ""
     classification: Classification = Classification.INTERNAL
 
-    def holds(self, claimed: Classification | None) -> AccessClass:
-        """Return the class of a document of the source."""
-        return access_class(self.rules, self.classification, claimed)
+    def holds(self, claimed: str | None) -> AccessClass:
+        """Return the class of a document of the source, by the classification that it claims, or "" or None."""
+        return access_class(self.rules, self.classification, Classification(claimed) if claimed else None)
 
 
 Place = Callable[[str], SourcePlace | None]

@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 
 from context_engine.adapters.sources.stores.adapter_keeping import ReadAdapters
 from context_engine.adapters.sources.stores.adapter_rows import MAPS, AdapterRows, Origin, VectorModel
+from context_engine.adapters.sources.stores.calibrating import CalibratedExtent, ClassTexts, KeptCalibration
 from context_engine.adapters.sources.stores.searched_store import Q, R, SearchedStore
-from context_engine.adapters.sources.stores.trainable_store import (
-    READ_S,
-    CalibratedExtent,
-    ClassTexts,
-    ClassView,
-    CommittedState,
-    KeptCalibration,
-)
+from context_engine.adapters.sources.stores.trainable_store import READ_S, ClassView, CommittedState
 from context_engine.core.concurrency.forking import cached_property
 from context_engine.core.models import (
     AccessClass,

@@ -6,12 +6,20 @@ right for every base, of any age, and hold for documents that were ingested afte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from context_engine.core.models import Chunk, Edge, Key, Link, LinkOrigin
 from context_engine.core.query.features import cited_sections
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.stores.ranking import CheckedRows, ViewSearch
+
+K = TypeVar("K")
+T = TypeVar("T")
+V = TypeVar("V")
+R = TypeVar("R", bound="CheckedRows")
 _MOST_CITED: Final = 16
 """Citations of a chunk that are followed; the rest of a list of references is not."""
 _MOST_SECTIONS: Final = 4
@@ -58,6 +66,35 @@ class SourceGraph(Protocol):
     def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
         """Return those of some rows that a search may find, with the scores that it gives if it finds them together."""
         ...
+
+
+class SearchedGraph(Generic[V, R]):
+    """What the graphs of sources in a view have in common on all servers (`SourceGraph`).
+
+    Args:
+        source: the rows that a search of the source may find.
+        search: begins a search; called when the first row is scored, for most sources have nothing that is cited.
+    """
+
+    def __init__(self, view: V, source: R, search: Callable[[], ViewSearch[R]]) -> None:
+        self._view, self._source, self._search = view, source, cache(search)
+
+    def best(self, doc_keys: Collection[int]) -> Mapping[int, Sequence[int]]:
+        """Return the best rows of each document for the question, by its words."""
+        ranked = self._search().ranked_in(self._source, doc_keys)
+        return {document: rows[:OF_A_DOCUMENT] for document, rows in ranked.items()}
+
+    def scored(self, rids: Collection[int]) -> Mapping[int, Chunk]:
+        """Return the chunks that are in the scope, with their scores."""
+        return self._search().measured(self._source, rids)
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Return the values of each key, in their order."""
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 class _End(NamedTuple):

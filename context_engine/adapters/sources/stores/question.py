@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from context_engine.adapters.sources.stores.chunk_rows import IndexText
 from context_engine.adapters.sources.stores.options import SearchOptions, covered, smoothed, trust, whole
 from context_engine.core.models import Expansion
+from context_engine.core.query.features import spellings
 from context_engine.core.ranking.lexical import K1, B
 from context_engine.core.text import term_weights, terms
 
@@ -115,6 +116,12 @@ def _credited(
 def kept(term: str) -> str:
     """Return a term as a store keeps it."""
     return term if len(term) <= LONGEST_TERM else term[:LONGEST_TERM]
+
+
+def head_forms(name: str) -> list[list[str]]:
+    """Return the terms of each spelling of a name, as the heads of a store hold them; none of one without terms."""
+    forms = [[kept(term) for term in terms(spelling)] for spelling in spellings(name)]
+    return [form for form in forms if form]
 
 
 def code_words(weights: Mapping[str, float]) -> list[str]:

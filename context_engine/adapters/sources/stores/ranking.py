@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import (
@@ -151,7 +151,21 @@ class RowRanker:
         return boosted(scores, self._scorer.title_shares(rows), defines, options)
 
 
-class ViewSearch:
+class CheckedRows(Protocol):
+    """The rows of a source that a search may find."""
+
+    @property
+    def source_id(self) -> str: ...
+
+    @property
+    def test(self) -> Callable[[Chunk], bool] | None:
+        """A test that chunks must pass; None if the server's condition is exact."""
+
+
+S = TypeVar("S", bound=CheckedRows)
+
+
+class ViewSearch(Generic[S]):
     """One question to a view of a store.
 
     Attributes:
@@ -165,6 +179,8 @@ class ViewSearch:
     """
 
     _ranker: RowRanker
+    _most_pool = 16_000
+    """Most rows of a source that are scored."""
 
     def __init__(
         self,
@@ -183,24 +199,41 @@ class ViewSearch:
         """How frequent the question's terms are, for the engine."""
         return self._ranker.statistics
 
+    def best(self, sources: Sequence[S], top_k: int) -> dict[str, list[Chunk]]:
+        """Return the best top_k chunks of each source."""
+        pool = first_pool(len(sources), top_k)
+        return best_chunks(sources, self._rank, self._chunks, top_k=top_k, pool=pool, most=self._most_pool)
+
+    def measured(self, source: S, rows: Collection[int]) -> dict[int, Chunk]:
+        """Return the chunks of those of some rows that a search of a source may find, with the scores that it gives if
+        it finds them together.
+        """
+        found_rows, cosine = self._compared(source, rows)
+        text = self._ranker.text_scores(found_rows)
+        if cosine is None:
+            ranking = self._ranker.of_text(found_rows, text, more=False)
+        else:
+            ranking = self._ranker.of_both(source.source_id, found_rows, text, cosine, self._evidence(), more=False)
+        chunks = self._chunks(ranking.rows)
+        kept = {row: chunk for row, chunk in chunks.items() if source.test is None or source.test(chunk)}
+        return {row: chunk._replace(scores=ranking.scores(row)) for row, chunk in kept.items()}
+
     if TYPE_CHECKING:
 
-        def best(self, sources: Sequence[Any], top_k: int) -> dict[str, list[Chunk]]:
-            """Return the best top_k chunks of each source."""
+        def ranked_in(self, source: S, documents: Collection[int]) -> Mapping[int, Sequence[int]]:
+            """Return the rows of each of some documents that hold words of the question, best first."""
 
+        def _rank(self, sources: Sequence[S], pool: int) -> Mapping[str, Ranking]:
+            """Return the ranking of each source, with at most `pool` rows of it scored."""
 
-class CheckedRows(Protocol):
-    """The rows of a source that a search may find."""
+        def _chunks(self, rows: Sequence[int]) -> Mapping[int, Chunk]:
+            """Return the chunks of some rows."""
 
-    @property
-    def source_id(self) -> str: ...
+        def _compared(self, source: S, rows: Collection[int]) -> tuple[Sequence[FoundRow], Mapping[int, float] | None]:
+            """Return those of some rows that a search of a source may find, and their cosines if it has a vector."""
 
-    @property
-    def test(self) -> Callable[[Chunk], bool] | None:
-        """A test that chunks must pass; None if the server's condition is exact."""
-
-
-S = TypeVar("S", bound=CheckedRows)
+        def _evidence(self) -> StoreEvidence:
+            """Return the best hit of all that the caller may read, so that the scores of all sources compare."""
 
 
 def best_chunks(

@@ -1,11 +1,11 @@
-"""The source that a store searches, and the restrictions."""
+"""The source that a store searches, the restrictions, and whether its documents are where they belong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import (
@@ -18,6 +18,7 @@ from context_engine.adapters.sources.stores.pushdown import (
 )
 from context_engine.core.models import AccessScope, Chunk, Filter
 from context_engine.core.policy.filters import matches, own_fields
+from context_engine.errors import RepartitionRequired
 
 T = TypeVar("T")
 
@@ -68,3 +69,43 @@ def pushed(
         return matches(filters, {**own_fields(chunk), **(stand(chunk) if stand else {}), **constants})
 
     return query, None if pushdown.exact else test
+
+
+_MOST_REMEMBERED: Final = 1_024
+
+
+class PlacementCheck:
+    """Checks, once for each commit, that the documents of a source are in the access class of its place. Thread-safe.
+
+    Args:
+        remedy: what moves them there, for the error.
+    """
+
+    def __init__(self, remedy: str) -> None:
+        self._remedy = remedy
+        self._known: dict[tuple[str, SourcePlace], tuple[object, bool]] = {}
+
+    def require(
+        self, source_id: str, place: SourcePlace | None, commit: object, is_placed: Callable[[SourcePlace], bool]
+    ) -> None:
+        """Refuse a source with documents in the wrong access class; one whose place is unknown has none.
+
+        Args:
+            commit: names the commit that is searched.
+            is_placed: returns whether every document of the source, readable or not, is in the class of a place.
+
+        Raises:
+            RepartitionRequired: some documents are in another class.
+        """
+        if place is None:
+            return
+        name = (source_id, place)
+        known = self._known.get(name)
+        if known is None or known[0] != commit:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known = {}
+            known = self._known[name] = (commit, is_placed(place))
+        if not known[1]:
+            raise RepartitionRequired(
+                f"the access rules or the classification have changed: run {self._remedy}", source_id=source_id
+            )

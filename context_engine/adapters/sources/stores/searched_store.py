@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace, Vocabulary, looked_up, unknown_words
 from context_engine.adapters.sources.stores.links import SourceGraph, links
@@ -23,6 +23,7 @@ from context_engine.adapters.sources.stores.trainable_store import (
 from context_engine.core.models import (
     AccessScope,
     Chunk,
+    Examination,
     Link,
     LinkQuery,
     NoticeCode,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=ClassView)
 R = TypeVar("R", bound=CheckedRows)
-Q = TypeVar("Q", bound=ViewSearch)
+Q = TypeVar("Q", bound=ViewSearch[Any])
 
 
 class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
@@ -49,6 +50,15 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
     """Makes a graph of a view, rows, and what begins a search."""
 
     if TYPE_CHECKING:
+
+        def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
+            """Return what the server is and what it holds of a source."""
+
+        def chunks(self, source_id: str) -> Iterator[Chunk]:
+            """Yield every chunk of a source in one snapshot; none if the source is unknown."""
+
+        def close(self) -> None:
+            """Close the idle connections; a later call opens others."""
 
         def _scoped(self, view: V, scopes: Sequence[Scope]) -> Mapping[str, R]:
             """Return the rows of each source that was ever written, by its id."""
@@ -205,6 +215,4 @@ class SearchedStore(TrainableStore[V], Generic[V, R, Q]):
         return ()
 
     def _check_place(self, view: V, source_id: str, place: SourcePlace | None) -> None:
-        if place is not None:
-            generation = view.state.generation
-            self._require_placed(source_id, place, generation, lambda: self._is_placed(view, source_id, place))
+        self._placement.require(source_id, place, view.state.generation, partial(self._is_placed, view, source_id))

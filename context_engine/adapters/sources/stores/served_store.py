@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any, Final, TypeVar
@@ -10,15 +10,15 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from context_engine.adapters.sources.adapter import SourceContext
-from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.options import SearchOptions, kind_of
 from context_engine.adapters.sources.stores.query_vectors import QueryVectors
 from context_engine.adapters.sources.stores.question import StoreQuestion
 from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.scope import PlacementCheck
 from context_engine.adapters.sources.stores.vector_form import shortened
 from context_engine.core.models import Examination, Notice, NoticeCode, ScoreKind, SourceSpec, notices_about
 from context_engine.core.protocols import Clock, Embedder
-from context_engine.errors import ConfigError, RepartitionRequired, SourceBusy, StoreVersionMismatch
+from context_engine.errors import ConfigError, SourceBusy, StoreVersionMismatch
 from context_engine.settings.messages import config_error
 
 EMBEDDING_SHARE: Final = 0.8
@@ -28,7 +28,6 @@ NOT_TRUSTED: Final = (
     "the certificate does"
 )
 UNREACHED: Final = "the server cannot be reached: check that it runs, and base_url, ca_bundle and network"
-_MOST_REMEMBERED: Final = 1_024
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -98,7 +97,7 @@ class ServedStoreBase:
     def __init__(self, ingest: str, options: SearchOptions, embedder: Embedder | None, clock: Clock) -> None:
         self.ingest, self.options, self._embedder = ingest, options, embedder
         self._vectors = None if embedder is None else QueryVectors(embedder, clock)
-        self._placed: dict[tuple[str, SourcePlace], tuple[int, bool]] = {}
+        self._placement = PlacementCheck(f"'{ingest}', which moves the documents")
         self.watch = RecallWatch()
 
     @property
@@ -174,27 +173,3 @@ class ServedStoreBase:
     def _note(self, code: NoticeCode, source_id: str, keys: Sequence[int]) -> Notice:
         recall = self.watch.recall(keys) if code is NoticeCode.ANN_RECALL_LOW else None
         return Notice(code, source_id, code.sentence, {} if recall is None else {"recall": round(recall, 3)})
-
-    def _require_placed(
-        self, source_id: str, place: SourcePlace, generation: int, is_placed: Callable[[], bool]
-    ) -> None:
-        """Refuse a source with documents in the wrong access class; checked once for each commit.
-
-        Args:
-            generation: the number of the commit that is searched.
-            is_placed: returns whether every document of the source, readable or not, is in the class of its place.
-
-        Raises:
-            RepartitionRequired: some documents are in another class.
-        """
-        name = (source_id, place)
-        known = self._placed.get(name)
-        if known is None or known[0] != generation:
-            if len(self._placed) >= _MOST_REMEMBERED:
-                self._placed = {}
-            known = self._placed[name] = (generation, is_placed())
-        if not known[1]:
-            raise RepartitionRequired(
-                f"the access rules or the classification have changed: run '{self.ingest}', which moves the documents",
-                source_id=source_id,
-            )

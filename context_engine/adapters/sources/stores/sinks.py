@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from context_engine.adapters.sources.stores.chunk_rows import ChunkRow, Place, SourcePlace, claimed_by, document_rows
 from context_engine.adapters.sources.stores.served_store import other_model
-from context_engine.core.models import AccessClass, Chunk, Classification, WholeDocument
+from context_engine.core.models import AccessClass, Chunk, WholeDocument
 from context_engine.core.protocols import Embedder
 from context_engine.errors import StoreError
 
@@ -137,7 +137,7 @@ class ServerSink(CommittingSink, Generic[D]):
         document = WrittenDocument(name, content_hash, claimed_by(chunks) or "", moment, rows, vectors)
         with self._whole():
             self._remove(name)
-            self._write(document, holds_of(self._place(name[0]), document.claimed))
+            self._write(document, (self._place(name[0]) or SourcePlace()).holds(document.claimed))
 
     def _vectors_for(self, model_id: str | None, dimension: int) -> tuple[str | None, int]:
         """Return the model and the dimension of the vectors after this writer, from those of the store.
@@ -183,11 +183,6 @@ class ServerSink(CommittingSink, Generic[D]):
         self._broken = True
         yield
         self._broken = False
-
-
-def holds_of(place: SourcePlace | None, claimed: str) -> AccessClass:
-    """Return the class of a document of a place, by the classification that it claims, or ""; None: without rules."""
-    return (place or SourcePlace()).holds(Classification(claimed) if claimed else None)
 
 
 class DrySink:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.adapters.sources.stores.chunk_rows import SourcePlace
 from context_engine.adapters.sources.stores.pushdown import standing_of
 from context_engine.adapters.sources.stores.scope import Scope
 from context_engine.core.models import (
-    AccessScope,
     Chunk,
     Examination,
     ExaminationRequest,
@@ -28,60 +27,17 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Source
 from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.stores.searched_store import SearchedStore
+
+    AnyStore = SearchedStore[Any, Any, Any]
+
 _MARGIN: Final = 0.9
 """Share of the source's time that a statement may take, so that the server stops before the engine leaves."""
 
 
-class ServedStore(Protocol):
-    """A store in a server, which several sources share.
-
-    Attributes:
-        ingest: the command that writes it.
-        score_kinds: the kinds of score its chunks carry.
-    """
-
-    @property
-    def ingest(self) -> str: ...
-
-    @property
-    def score_kinds(self) -> frozenset[ScoreKind]: ...
-
-    def prepare(self, query_text: str, seconds: float) -> None:
-        """Load the embedding model if it was not used before."""
-        ...
-
-    def answers(self, query: SourceQuery, scopes: Sequence[Scope], *, by_vector: bool = True) -> list[SourceAnswer]:
-        """Return the best chunks of each of several sources of one domain; an unknown one has `source_unknown`."""
-        ...
-
-    def examine(self, source_id: str, access: AccessScope | None, timeout_s: float) -> Examination:
-        """Return what the server is and what it holds of a source."""
-        ...
-
-    def chunks(self, source_id: str) -> Iterator[Chunk]:
-        """Yield every chunk of a source in one snapshot; none if the source is unknown."""
-        ...
-
-    def fetch(
-        self,
-        source_id: str,
-        *,
-        chunk_ids: Sequence[str] = (),
-        document_ids: Sequence[str] = (),
-        access: AccessScope | None = None,
-        place: SourcePlace | None = None,
-        timeout_s: float = 10.0,
-    ) -> list[Chunk]:
-        """Return the chunks with some ids and of some documents, each once, in the order of writing."""
-        ...
-
-    def close(self) -> None:
-        """Close the idle connections; a later call opens others."""
-        ...
-
-
 class StoreSource:
-    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable` and `Fetchable`.
+    """Answers from one source of a store; a `Source` that is `Examinable`, `Listable`, `Fetchable` and a `GraphStore`.
 
     Args:
         store: shared by all its sources.
@@ -94,13 +50,13 @@ class StoreSource:
 
     access_classes: Final = True
 
-    def __init__(self, store: ServedStore, spec: SourceSpec, place: SourcePlace) -> None:
+    def __init__(self, store: AnyStore, spec: SourceSpec, place: SourcePlace) -> None:
         self.source_id = spec.id
         self._store, self._spec, self._place = store, spec, place
         self.score_kinds: frozenset[ScoreKind] = store.score_kinds
 
     @property
-    def store(self) -> ServedStore:
+    def store(self) -> AnyStore:
         """The store: its sources are searched together (`JointlySearchable`)."""
         return self._store
 
@@ -174,6 +130,19 @@ class StoreSource:
                 timeout_s=_MARGIN * request.timeout_s,
             )
 
+    def linked(self, query: LinkQuery) -> Sequence[Link]:
+        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
+
+        Raises:
+            SourceError, RepartitionRequired: as in `search`.
+        """
+        scope, asked = self._scope(query.query), replace(query, query=within(query.query))
+        with self._named():
+            try:
+                return self._store.linked(asked, scope)
+            except EmbedderError:
+                return self._store.linked(asked, scope, by_vector=False)
+
     def close(self) -> None:
         """Close the store's idle connections; a later search, also of its other sources, opens them again."""
         self._store.close()
@@ -203,35 +172,6 @@ class StoreSource:
             standing=partial(standing_of, self._spec),
             place=self._place,
         )
-
-
-class LinkedStore(ServedStore, Protocol):
-    """A store that follows links between its chunks."""
-
-    def linked(self, query: LinkQuery, scope: Scope, *, by_vector: bool = True) -> Sequence[Link]:
-        """Return the chunks of a source that the origins of a query lead to."""
-        ...
-
-
-class LinkedSource(StoreSource):
-    """A source of a store that follows links: also a `GraphStore`. Its arguments are those of `StoreSource`."""
-
-    def __init__(self, store: LinkedStore, spec: SourceSpec, place: SourcePlace) -> None:
-        super().__init__(store, spec, place)
-        self._graph = store
-
-    def linked(self, query: LinkQuery) -> Sequence[Link]:
-        """Return what chunks lead to (`GraphStore`), scored by words alone if the embedder fails.
-
-        Raises:
-            SourceError, RepartitionRequired: as in `search`.
-        """
-        scope, asked = self._scope(query.query), replace(query, query=within(query.query))
-        with self._named():
-            try:
-                return self._graph.linked(asked, scope)
-            except EmbedderError:
-                return self._graph.linked(asked, scope, by_vector=False)
 
 
 def within(query: SourceQuery) -> SourceQuery:

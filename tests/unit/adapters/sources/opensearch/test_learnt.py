@@ -11,7 +11,7 @@ import pytest
 from context_engine.adapters.http import HttpAnswer
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.opensearch.state import IndexState, LearntDocument
-from context_engine.adapters.sources.stores.trainable_store import CalibratedExtent
+from context_engine.adapters.sources.stores.calibrating import CalibratedExtent
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import SourceNotFound, StoreLocked
