@@ -153,13 +153,14 @@ def _list(deployment: Deployment, caller: Authenticated, fields: dict[str, str],
 
 
 def _job(request: Request, jobs: OwnedJobs, job_id: str, problem: str = "") -> Page:
-    memory = jobs.memory(job_id)
     state = service_of(request).jobs.state(job_id)
+    running = state.running or jobs.is_running(job_id)
+    memory = jobs.memory(job_id)  # read last: of a run that has ended it holds all findings
     newest = memory.findings[::-1][:_MOST_FINDINGS]
     values: dict[str, Any] = {
         "memory": memory,
         "documents": len(jobs.documents(job_id)),
-        "running": state.running or jobs.is_running(job_id),
+        "running": running,
         "problem": problem or state.problem or "",
         "lines": [_line(memory, finding) for finding in newest],
         "compressed": compressed(memory),

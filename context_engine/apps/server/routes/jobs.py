@@ -142,6 +142,7 @@ async def _with_jobs(request: Request, work: Callable[[OwnedJobs], BaseModel]) -
 
 
 def _state(request: Request, jobs: OwnedJobs, job_id: str) -> JobState:
-    job = job_out(jobs.memory(job_id))
     state = service_of(request).jobs.state(job_id)
-    return JobState(job=job, running=state.running or jobs.is_running(job_id), problem=state.problem)
+    running = state.running or jobs.is_running(job_id)
+    job = job_out(jobs.memory(job_id))  # read last: of a run that has ended it holds all findings
+    return JobState(job=job, running=running, problem=state.problem)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from context_engine.jobs.owned import OwnedJobs
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, as_, client_of, small_bank
 
@@ -68,6 +69,19 @@ def test_a_job_runs_in_the_background_and_keeps_its_findings(client):
     answer = sent(client, f"/{job_id}/ask", {"query": "When must a loss event be reported?"})
     assert "24 hours" in answer["text"]
     assert len(client.get(f"/api/v1/jobs/{job_id}").json()["job"]["findings"]) == 3
+
+
+def test_a_job_that_is_not_running_is_shown_with_all_that_its_run_kept(client, monkeypatch):
+    job_id = started(client)
+
+    def ends_meanwhile(jobs: OwnedJobs, job_id: str) -> bool:
+        jobs.add(job_id, "constraint", "Amounts in USD.")
+        return False
+
+    monkeypatch.setattr(OwnedJobs, "is_running", ends_meanwhile)
+    state = client.get(f"/api/v1/jobs/{job_id}").json()
+    assert state["running"] is False
+    assert state["job"]["constraints"]["rules"] == ["Amounts in USD."]
 
 
 @pytest.mark.slow
