@@ -89,6 +89,8 @@ _AMERICAN: Final = {"enc": "ens", "our": "or", "is": "iz", "ys": "yz"}
 _BRITISH: Final = re.compile(r"(?<=\w{3})(?:enc|our|is|ys)$")
 _LEAST_PREFIX: Final = 5
 _MOST_ENDING: Final = 4
+_PERSON: Final = "e"
+"""The ending of stems that name a person, such as an employee: a control is employed without one."""
 
 
 @lru_cache(maxsize=1)
@@ -119,8 +121,11 @@ def closeness(asked: str, written: str) -> float:
     if written in _by_stem().get(asked, ()):
         return CLOSE
     short, long = sorted((asked, written), key=len)
-    derived = len(short) >= _LEAST_PREFIX and len(long) - len(short) <= _MOST_ENDING and long.startswith(short)
-    return DERIVED if derived and short.isalpha() and long.isalpha() else 0.0
+    if not long.startswith(short) or not (short.isalpha() and long.isalpha()):
+        return 0.0
+    ending = long[len(short) :]
+    related = len(short) >= _LEAST_PREFIX and len(ending) <= _MOST_ENDING and ending != _PERSON
+    return DERIVED if related else 0.0
 
 
 @lru_cache(maxsize=65_536)

@@ -193,6 +193,11 @@ def test_everyday_words_find_the_words_of_a_policy(passage, question, answer):
     assert first(passage, question, f"{text} The clerk keeps the records of a loss.") == answer
 
 
+def test_an_employee_is_not_what_is_employed(passage):
+    guards = "Fences may be employed to keep the courier out of the vault."
+    assert not extract("May employees enter the vault with a courier?", [passage(guards)]).sentences
+
+
 def test_how_long_is_answered_by_every_so_many_days(passage):
     codes = "Codes of vaults are changed every 90 days."
     assert first(passage, "How long may a code of a vault last?", codes) == codes
