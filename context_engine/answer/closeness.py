@@ -90,7 +90,7 @@ _BRITISH: Final = re.compile(r"(?<=\w{3})(?:enc|our|is|ys)$")
 _LEAST_PREFIX: Final = 5
 _MOST_ENDING: Final = 4
 _PERSON: Final = "e"
-"""The ending of stems that name a person, such as an employee: a control is employed without one."""
+"""The ending that makes the stem of a person ("employe", of "employee") from that of an act ("employ")."""
 
 
 @lru_cache(maxsize=1)

@@ -269,6 +269,7 @@ _ASKS: Final = re.compile(
 _AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
 _AT_MOST: Final = r"at (?:the (?:very )?)?most|at a maximum|as a maximum"
 FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
+"""The words of a question that say which bound it asks for; a text need not repeat them."""
 _LEADS_IN: Final = re.compile(
     r"^\W*(?:(?:on|about|regarding|concerning|as (?:to|for|regards)|with (?:regard|respect) to|under|for|in|at|if|when"
     r"|where|during|before|after|once|unless)(?! (?:what|which|whom?|how)\b)\b)[^?:]{2,100}?[,:] "

@@ -81,7 +81,7 @@ def _is_outdated(texts: ClassTexts, names: Sequence[str], key: int, kept: KeptCa
     before, now = kept.extent, texts.extent(key, names)
     left = texts.extent(key, names, up_to=before.last)
     changes = ((before.own, now.own, left.own), (before.all, now.all, left.all))
-    return any(max(after - kept, was - kept) >= _MOST_CHANGE * was for was, after, kept in changes if after)
+    return any(max(after - same, was - same) >= _MOST_CHANGE * was for was, after, same in changes if after)
 
 
 def _part(texts: ClassTexts, key: int, names: Sequence[str], asked_ids: Collection[str]) -> CalibrationPart:
