@@ -2,7 +2,7 @@
 
 Maven collects the libraries of a server (`pom.xml`) into a folder of the user's cache, once; its `Launcher.java` starts
 it. OPENSEARCH_VERSION and NEO4J_VERSION choose another version than that of the `pom.xml`, and JAVA_HOME the Java:
-OpenSearch 3 needs version 21.
+OpenSearch 3 needs version 21. JAVA_SERVER_FOLDER is where a server keeps its data, for runs that do not fit in memory.
 """
 
 from __future__ import annotations
@@ -97,6 +97,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _data_folder() -> str | None:
+    return os.environ.get("JAVA_SERVER_FOLDER") or (str(MEMORY) if MEMORY.is_dir() else None)
+
+
 class JavaServer(ABC):
     """A server; it starts when entered and is stopped, by its process id, when left."""
 
@@ -106,7 +110,7 @@ class JavaServer(ABC):
     longest_start_s: ClassVar[float]
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=MEMORY if MEMORY.is_dir() else None))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=_data_folder()))
         self.port = free_port()
         try:
             self.start()

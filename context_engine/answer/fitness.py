@@ -60,6 +60,10 @@ _RESTRICTS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
+_THRESHOLD: Final = re.compile(
+    r"\b(?:above|over|exceed\w*|below|under|(?:more|less|greater|lower|higher) than)(?: [a-z]+){0,2} ?$", re.IGNORECASE
+)
+"""Words before an amount that says from where on a rule holds: "losses above EUR 5,000"."""
 _EXCEPTED: Final = re.compile(
     r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
     r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",
@@ -208,8 +212,10 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
     if kind in (Expression.ROLE, Expression.PARTY):
         fits = max(_acts(question, text, place) for place in places)
         return fits if kind is Expression.ROLE or fits > _OTHER_ACT else 0.0  # a party only where it acts
+    if question.is_price:
+        places = [place for place in places if not _THRESHOLD.search(text[: place[0]])]
     beside = (" ".join(_around(text, place, _NEAR)) for place in places)
-    return _HALF + _HALF * max(closest_of(question.weights, around) for around in beside)
+    return max((_HALF + _HALF * closest_of(question.weights, around) for around in beside), default=0.0)
 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:

@@ -71,6 +71,7 @@ class Expression(Enum):
     """A kind of expression, with the pattern that finds it."""
 
     DURATION = _form(rf"{_SPAN}|{_AT_ONCE}|{_FOREVER}")
+    LASTING = _form(rf"{_SPAN}|{_FOREVER}")
     AGE = _form(rf"\bage[ds]?(?: of| in years)?:?\s+{_NUMBER}\b|\b{_NUMBER}[ -]years?[ -]old\b")
     FREQUENCY = _form(
         rf"{_OFTEN}|\bevery\b|{_VAGUELY_OFTEN}|\b(?:frequency|cycle|cadence|intervals?)\b[^.;|]{{0,20}}?{_SPAN}"
@@ -78,6 +79,10 @@ class Expression(Enum):
     INTERVAL = _form(rf"\b(?:every|each|per) {_NUMBER} {_UNIT}\b")
     AMOUNT = _form(rf"{_CURRENCY}\s*\d|\d\s*{_CURRENCY}|\d\s*(?:%|per ?cent|bps?\b|million|billion|m\b|bn\b)")
     NUMBER = _form(rf"\b{_NUMBER}\b|(?<![\w.])\.\d|\b(?:once|twice|none)\b")
+    COUNT = _form(
+        rf"(?<![\w.-])(?:{_NUMBER}|\.\d+)\b(?!-\d|[\s-]*(?:(?:full|business|working|calendar) )*{_UNIT}\b)"
+        r"|\b(?:once|twice|none)\b(?! (?:an?|per|each|every)\b)"
+    )
     LENGTH = _form(
         rf"\b{_NUMBER}\s+(?:characters?|chars?|digits?|letters?|symbols?|bits?|bytes?|words?|lines?|pages?|mm|cm|m|km|metres?"
         rf"|meters?|inch(?:es)?|feet)\b|\b(?:length|size|long)\b[^.;|]{{0,30}}?\b{_NUMBER}\b"
@@ -160,6 +165,7 @@ _SUMS: Final = (
     r"(?:amount|fee|cost|price|limit|threshold|haircut|rate|percentage|budget|salary|fine|penalty|premium|charge"
     r"|tolerance|cap|notional|size|value|maximum|minimum|loss|appetite)"
 )
+_MONEY: Final = r"(?:fee|cost|price|budget|salary|fine|penalty|premium|charge|pay|reward|bonus)"
 _POSTS: Final = (
     r"(?:team|person|people|role|department|committee|body|officer|function|unit|group|manager|authority|executive|desk"
     r"|(?:\w+ )?approvers?|owner|regulator|supervisor|company|firm)"
@@ -205,11 +211,12 @@ _KINDS: Final = (
         rf"\bhow (?:(?=long )|(?:short|large|big|high|deep|wide) )(?=(?:long )?{_AUXILIARY}\b.*\bbe\W*$)",
         _E.LENGTH, _E.NUMBER),
     _want("duration", "an age", r"\bhow old\b|\b(?:at|from|until) (?:what|which) age\b", _E.AGE, _E.DURATION),
-    _want("duration", "a duration", r"\bhow long\b", _E.DURATION, _E.INTERVAL),
+    _want("duration", "a duration", r"\bhow long\b", _E.LASTING, _E.INTERVAL),
+    _want("duration", "a duration",
+        rf"\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)", _E.LASTING),
     _want("duration", "a duration",
         r"\bhow (?:soon|fast|quickly|promptly|recent)\b|\bhow far in advance\b"
         r"|\b(?:by|until|since|till) when\b"
-        rf"|\bhow (?:many|much) (?:(?=notice\b|inactivity\b)|(?:(?!per )\w+ )?{_TIME}\b)"
         rf"|\b(?:within|after|for|in|before|over|during) (?:how (?:many|much)|what|which) (?:{_TIME}|period)\b",
         _E.DURATION),
     _want("duration", "a duration",
@@ -217,9 +224,12 @@ _KINDS: Final = (
     _want("duration", "a duration",
         rf"\b(?:what|which)\b(?:'s| is| are)?(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
     _want("number", "a number", r"\bhow many\b|\bwhat (?:is |are )?(?:the )?(?:\w+ )?number of\b"
-        r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)", _E.NUMBER),
+        r"|\bwhat is the (?=(?:phone|telephone|fax|account) number)", _E.COUNT),
     _want("amount", "an amount",
-        rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)", _E.AMOUNT, _E.NUMBER),
+        rf"\b(?:how much|what)\b(?:'s| is| are)?(?=.*\b{_MONEY}s?\b)", _E.AMOUNT, _E.COUNT),
+    _want("amount", "an amount",
+        rf"\bhow (?:much|large|big|high)\b|\bwhat\b(?:'s| is| are)?(?=.*\b{_SUMS}s?\b)"
+        r"|\bwhat(?:'s| is) the (?:most|fewest|least)\b|\bwhat (?:share|proportion|fraction)\b", _E.AMOUNT, _E.NUMBER),
     _want("condition", "a condition",
         r"\b(?:(?:under|on|in|upon) )(?:what|which) (?:conditions?|circumstances?|cases?|situations?|terms|events?)\b",
         _E.CONDITION),
@@ -235,7 +245,7 @@ _KINDS: Final = (
         r"^\W*when\b(?!.*\bcounts? as\b)|\bat what (?:time|point|stage)\b",
         _E.DATE, _E.DURATION, _E.FREQUENCY, _E.OCCASION),
     _want("reason", "a reason",
-        r"\bwhy\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
+        r"\bwhy\b|\bhow come\b|\bfor what reasons?\b|\bwhat(?:'s| is) the (?:reason|purpose|rationale)(?: for| of)?\b",
         _E.REASON, strict=False),
     _want("steps", "steps", rf"\bhow (?:do|can|should|would|must|could|does|to|shall) {_ANYONE}?\b"
         r"|\bwhat (?:(?:may|might|can|could|will|would) )?happens?\b"
@@ -277,6 +287,9 @@ _LEADS_IN: Final = re.compile(
     re.IGNORECASE,
 )
 """What stands before the question itself: "On secrets: how long must they be?", "If a card is lost, who is told?"."""
+_TOPIC: Final = re.compile(rf"^[^?]{{2,100}}?(?: [-–—]|:) (?=(?:wh\w+|how|{_AUXILIARY})\b)", re.IGNORECASE)
+"""A topic before the question itself: "session cookies - may scripts read them?"."""
+_SENTENCE_END: Final = re.compile(r"(?<=\w[.!?]) +(?=[A-Z])")
 _ASKED_BOUNDS: Final = {
     "least": re.compile(rf"\b(?:{_AT_LEAST}|minimum|minimal|shortest|smallest|lowest|fewest)\b", re.IGNORECASE),
     "most": re.compile(rf"\b(?:{_AT_MOST}|maximum|maximal|longest|largest|highest|latest)\b", re.IGNORECASE),
@@ -316,6 +329,7 @@ class AskedQuestion(NamedTuple):
         quantities: numbers with units; a row of a table for another band is no answer.
         before: of a question with "to whom", its preposition.
         bound: "least" or "most" where it asks for one; else empty.
+        is_price: whether it asks what something costs.
         is_duty, is_denied: whether it says "must", and "not".
         short: the abbreviation whose long form is asked for.
     """
@@ -328,9 +342,17 @@ class AskedQuestion(NamedTuple):
     quantities: tuple[Quantity, ...]
     before: str = ""
     bound: str = ""
+    is_price: bool = False
     is_duty: bool = False
     is_denied: bool = False
     short: str = ""
+
+
+def _up_to_question(text: str) -> list[str]:
+    """Return the sentences of a text up to the last one with a question mark; the text alone if none has one."""
+    sentences = _SENTENCE_END.split(text)
+    asks = [place for place, sentence in enumerate(sentences) if sentence.endswith("?")]
+    return [*sentences[: asks[-1]], *sentences[asks[-1] + 1 :], sentences[asks[-1]]] if asks else [text]
 
 
 def read_question(text: str, language: str = "en") -> AskedQuestion:
@@ -342,8 +364,9 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     >>> read_question("How long are call recordings kept?").want.name
     'duration'
     """
-    plain = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
-    leads_in = _LEADS_IN.match(plain)
+    whole = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
+    *story, plain = _up_to_question(whole)
+    leads_in = _LEADS_IN.match(plain) or _TOPIC.match(plain)
     start = leads_in.end() if leads_in else 0
     core = FRAMED.sub("", plain[start:])
     kinds = _KINDS if language == "en" else ()
@@ -351,17 +374,19 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     match = want.form.search(core)
     rest = _ASKS.sub(" ", f"{plain[:start]} {want.form.sub(' ', core, count=1)}")
     weights = term_weights(rest) or term_weights(plain)
+    told = {term: LIGHT * weight for term, weight in term_weights(" ".join(story)).items()}
     counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
     short = _SHORT_FORM.search(plain) if want.name == "definition" else None
     return AskedQuestion(
-        plain,
+        whole,
         want,
-        {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
+        told | {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
         next(iter(terms(rest[start:]) or terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
         quantities(plain),
         before=(match["before"] or "").lower() if match and want.name == "role" else "",
         bound=next((name for name, form in _ASKED_BOUNDS.items() if form.search(plain)), ""),
+        is_price=want.holds == (Expression.AMOUNT, Expression.COUNT),
         is_duty=_DUTY.search(core) is not None,
         is_denied=_DENIED.search(plain) is not None and want.name != "rule",
         short=short[1] if short else "",

@@ -1,6 +1,7 @@
-"""PostgreSQL at a million chunks: searches by vectors and by both, under filters, beside the embedded base and a peer.
+"""A server at a million chunks: searches by vectors and by both, under filters, beside the embedded base and a peer.
 
     python tests/benchmarks/bench_million.py --folder FOLDER [--size 1000000] [--dsn DSN] [--queries 40]
+        [--store postgres|opensearch|neo4j] [--alone]
 
 Texts, vectors and questions are those of `bench_scale.py`, ten chunks a document, half-precision vectors in the server.
 The peer is LangChain's PGVectorStore (langchain-postgres) in the same database, its table filled by COPY, with an index
@@ -10,6 +11,9 @@ where the package is missing. Filters keep all, 10 %, 1 % and .1 % of the chunks
 Printed are the seconds of filling, the bytes, and for each store, way and filter: p50 and p95 of a search in ms, CPU ms
 of program and server together, and the recall of the true 40 nearest, where searched by vectors alone. Stores are asked
 in turns. With pg_textsearch in the server all is measured a second time, with its index.
+
+`--store opensearch` and `--store neo4j` measure a server of the tests instead, without a peer, started as
+`bench_slopes.py` says. `--alone` leaves the embedded base out.
 
 Filling goes on where it was interrupted, if FOLDER and the server at DSN (on this machine) are the same. Without a DSN
 a server is started and removed; it has 4 GB of shared buffers, and 2 GB to build an index.
@@ -35,8 +39,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent)]
 
 import numpy as np  # noqa: E402
 import psycopg  # noqa: E402
+from bench_engines import engine  # noqa: E402
 from bench_scale import TOP, Synthetic, ask  # noqa: E402
-from bench_slopes import TICKS, asking, folder_bytes, processes, stat  # noqa: E402
+from bench_slopes import TICKS, asking, cpu_s, folder_bytes, memory_mb, processes, stat  # noqa: E402
 from postgresql_server import PostgresqlServer, programs_with  # noqa: E402
 from postgresql_store import Store  # noqa: E402
 
@@ -76,8 +81,13 @@ def main() -> None:
     options.add_argument("--size", type=int, default=1_000_000)
     options.add_argument("--dsn")
     options.add_argument("--queries", type=int, default=40)
+    options.add_argument("--store", choices=("postgres", "opensearch", "neo4j"), default="postgres")
+    options.add_argument("--alone", action="store_true")
     given = options.parse_args()
     synthetic = Synthetic(384)
+    if given.store != "postgres":
+        java(given, synthetic)
+        return
     with server(given.dsn) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("CREATE EXTENSION IF NOT EXISTS vector")
         postmaster = int(stat(admin.info.backend_pid)[1])
@@ -86,12 +96,12 @@ def main() -> None:
         filled(
             "postgres",
             clock,
-            lambda: fill_postgres(store, synthetic, given.size),
+            lambda: fill_server(store, synthetic, given.size),
             lambda: bytes_of(admin, store.schema),
         )
         base = given.folder / "base"
         filled("embedded base", clock, lambda: fill_local(base, synthetic, given.size), lambda: folder_bytes(base))
-        stores = {"embedded base": local(base, synthetic), "postgres": postgres(store)}
+        stores = {"embedded base": local(base, synthetic), "postgres": served(store)}
         if find_spec("langchain_postgres"):
             filled(
                 "LangChain", clock, lambda: fill_peer(admin, dsn, synthetic, given.size), lambda: bytes_of(admin, PEER)
@@ -106,16 +116,38 @@ def main() -> None:
             filled(
                 "index for BM25",
                 clock,
-                lambda: fill_postgres(store, synthetic, 0),
+                lambda: fill_server(store, synthetic, 0),
                 lambda: bytes_of(admin, store.schema),
             )
             report(
-                {"embedded base": stores["embedded base"], "postgres, BM25": postgres(store)},
+                {"embedded base": stores["embedded base"], "postgres, BM25": served(store)},
                 synthetic,
                 numbers,
                 truth,
                 clock,
             )
+
+
+def java(given: argparse.Namespace, synthetic: Synthetic) -> None:
+    """Measure a server in Java, and the embedded base."""
+    server, opened, _search = engine(given.store)
+    with server() as running:
+        store, data = opened(running.url, synthetic), running.log.parent
+        empty = folder_bytes(data)
+        filled(
+            given.store,
+            cpu_s,
+            lambda: fill_server(store, synthetic, given.size),
+            lambda: folder_bytes(data) - empty,
+        )
+        stores = {given.store: served(store)}
+        if not given.alone:
+            base = given.folder / "base"
+            filled("embedded base", cpu_s, lambda: fill_local(base, synthetic, given.size), lambda: folder_bytes(base))
+            stores["embedded base"] = local(base, synthetic)
+        numbers = np.random.default_rng(2).integers(0, given.size, given.queries).tolist()
+        report(stores, synthetic, numbers, nearest(synthetic, numbers, given.size), cpu_s)
+        print(f"memory of program and server {memory_mb():.0f} MB")
 
 
 @contextmanager
@@ -147,7 +179,7 @@ class Clock:
         return time.process_time() + ticks / TICKS
 
 
-def filled(name: str, clock: Clock, fill: Callable[[], None], size: Callable[[], float]) -> None:
+def filled(name: str, clock: Callable[[], float], fill: Callable[[], None], size: Callable[[], float]) -> None:
     started, cpu = time.perf_counter(), clock()
     fill()
     print(
@@ -172,7 +204,7 @@ def fill(writer: Sink, synthetic: Synthetic, size: int) -> None:
             print(f"  {start + 10} chunks, {time.perf_counter() - started:.0f} s", flush=True)
 
 
-def fill_postgres(store: Store, synthetic: Synthetic, size: int) -> None:
+def fill_server(store: Any, synthetic: Synthetic, size: int) -> None:
     with store.sink(store.spec("one")) as sink:
         fill(sink, synthetic, size)
 
@@ -194,7 +226,7 @@ def local(folder: Path, synthetic: Synthetic) -> Answering:
     return Answering(lambda text, kept: ask(by_vectors, text, kept), lambda text, kept: ask(by_both, text, kept))
 
 
-def postgres(store: Store) -> Answering:
+def served(store: Any) -> Answering:
     def asked() -> Ask:
         question = asking(store.source(store.spec("one")))
         return lambda text, kept: [found.chunk_id for found in question(text, kept)]
@@ -323,7 +355,7 @@ def report(
     synthetic: Synthetic,
     numbers: Sequence[int],
     truth: Mapping[str, Sequence[set[str]]],
-    clock: Clock,
+    clock: Callable[[], float],
 ) -> None:
     for way, (name, kept) in product(Answering._fields, KEPT.items()):
         texts = [f"n{number}" if way == "by_vectors" else synthetic.question(number) for number in numbers]

@@ -42,7 +42,9 @@ from context_engine.core.protocols import Reranker, TokenVectors
 from context_engine.core.ranking.relevance import blended, normalise_pool
 
 DEPTH = 40
-PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}
+OWN: dict[str, Any] = {"synonym_weight": 0.0}
+"""The question's own words alone."""
+PLAIN: dict[str, Any] = {**OWN, "pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}
 
 
 class Step(NamedTuple):
@@ -58,17 +60,19 @@ class Step(NamedTuple):
 STEPS = (
     Step("BM25, stems", None, PLAIN, False),
     Step("+ headings", "BM25, stems", {**PLAIN, "head_weight": 0.2}, False),
-    Step("+ pairs of words", "+ headings", {"section_weight": 0.0, "sibling_weight": 0.0}, False),
-    Step("+ section text", "+ pairs of words", {"sibling_weight": 0.0}, False),
-    Step("+ siblings = text default", "+ section text", {}, False),
-    Step("text + neighbours .05", "+ siblings = text default", {"neighbour_weight": 0.05}, False),
-    Step("text + title boost .3", "+ siblings = text default", {"title_boost": 0.3}, False),
-    Step("vectors alone", "+ siblings = text default", {"keyword_weight": 0.0}, True),
-    Step("rrf k=60", "+ siblings = text default", {"merge_method": "rrf"}, True),
-    Step("rrf k=10", "+ siblings = text default", {"merge_method": "rrf", "rrf_k": 10}, True),
-    Step("weighted .6 text", "+ siblings = text default", {"keyword_weight": 0.6, "vector_weight": 0.4}, True),
-    Step("weighted .4 text", "+ siblings = text default", {"keyword_weight": 0.4, "vector_weight": 0.6}, True),
-    Step("weighted .5 = default", "+ siblings = text default", {}, True),
+    Step("+ pairs of words", "+ headings", {**OWN, "section_weight": 0.0, "sibling_weight": 0.0}, False),
+    Step("+ section text", "+ pairs of words", {**OWN, "sibling_weight": 0.0}, False),
+    Step("+ siblings", "+ section text", OWN, False),
+    Step("+ synonyms = text default", "+ siblings", {}, False),
+    Step("text + neighbours .05", "+ synonyms = text default", {"neighbour_weight": 0.05}, False),
+    Step("text + title boost .3", "+ synonyms = text default", {"title_boost": 0.3}, False),
+    Step("vectors alone", "+ synonyms = text default", {"keyword_weight": 0.0}, True),
+    Step("rrf k=60", "+ synonyms = text default", {"merge_method": "rrf"}, True),
+    Step("rrf k=10", "+ synonyms = text default", {"merge_method": "rrf", "rrf_k": 10}, True),
+    Step("weighted .6 text", "+ synonyms = text default", {"keyword_weight": 0.6, "vector_weight": 0.4}, True),
+    Step("weighted .4 text", "+ synonyms = text default", {"keyword_weight": 0.4, "vector_weight": 0.6}, True),
+    Step("weighted .5 = default", "+ synonyms = text default", {}, True),
+    Step("default, no synonyms", "weighted .5 = default", OWN, True),
     Step("default, plain BM25 text", "weighted .5 = default", PLAIN, True),
     Step("default + title boost .3", "weighted .5 = default", {"title_boost": 0.3}, True),
     Step("default + title boost .1", "weighted .5 = default", {"title_boost": 0.1}, True),

@@ -22,7 +22,7 @@ class Expansion(NamedTuple):
         term: as written in the query; "" if it belongs to the whole query.
         text: the other name.
         weight: weight of a match relative to a match of the user's own word, (0, 1].
-        by: its origin: "glossary", "spelling" or "refiner".
+        by: its origin: "glossary", "spelling", "synonym" or "refiner".
     """
 
     term: str

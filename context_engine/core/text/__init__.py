@@ -13,6 +13,7 @@ from context_engine.core.text.normalize import (
     normalize,
 )
 from context_engine.core.text.spellings import has_cjk, has_unspaced
+from context_engine.core.text.synonyms import synonyms
 from context_engine.core.text.tokens import (
     ANALYSER_VERSION,
     CLAUSE,
@@ -56,6 +57,7 @@ __all__ = [
     "read",
     "segmented",
     "stems",
+    "synonyms",
     "term_weights",
     "terms",
     "terms_of_word",

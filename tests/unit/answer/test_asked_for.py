@@ -162,11 +162,12 @@ def test_spelling_and_words_about_asking_are_not_looked_for(passage, question, a
     assert first(passage, question, text) == answer
 
 
-def test_a_statement_that_stands_out_may_lack_more_words(passage):
-    asked = "Do the vans heed stop signals?"
-    heeds = passage("Vans must not answer stop signals.", rank=1)
-    assert extract(asked, [heeds, passage("Signals have 8 digits.", rank=2)]).sentences
-    assert not extract(asked, [heeds, passage("Vans must show stop signals.", rank=2)]).sentences
+def test_of_a_short_question_every_word_must_stand_and_of_a_longer_one_more_than_half(passage):
+    text = passage("Vans of the courier show stop signals at the gate.")
+    assert extract("Do the vans show signals?", [text]).sentences
+    assert not extract("Do the vans show permits?", [text]).sentences
+    assert extract("Do the vans of our trusted courier show their stop signals?", [text]).sentences
+    assert not extract("Do the vans of a foreign carrier queue behind our stop signals?", [text]).sentences
 
 
 def test_the_name_of_a_file_says_what_it_is_about(passage):

@@ -92,6 +92,7 @@ OTHER: dict[str, Any] = {
     "rrf_k": 10,
     "pairs_weight": 0.3,
     "head_weight": 0.1,
+    "synonym_weight": 0.2,
     "section_weight": 0.3,
     "sibling_weight": 0.1,
     "neighbour_weight": 0.05,

@@ -18,7 +18,14 @@ from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WO
 from context_engine.adapters.sources.stores.chunk_rows import names_in
 from context_engine.adapters.sources.stores.options import SearchOptions
 from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues, attributes_of
-from context_engine.adapters.sources.stores.question import CODE_WEIGHT, HEADED, MOST_TERMS, code_words
+from context_engine.adapters.sources.stores.question import (
+    CODE_WEIGHT,
+    HEADED,
+    MOST_TERMS,
+    SYNONYM,
+    code_words,
+    with_synonyms,
+)
 from context_engine.core.models import Chunk, Expansion
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
@@ -47,7 +54,7 @@ class TextQuery(NamedTuple):
     """A text ready to run against each part of the index.
 
     Attributes:
-        terms: of the text and its expansions, each once.
+        terms: of the text and the expansions that were given, each once; synonyms are left out.
         text: body, pairs and headings; its BM25 is the text score.
         held: the terms for coverage; each row that `text` finds holds at least one.
         section: the text of whole sections.
@@ -75,6 +82,8 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     less (`text.term_weights`). A term with several names counts by the name that fits a chunk best, never twice; of a
     name of several words only the pairs count.
     """
+    others = [word for expansion in expansions for word in terms(expansion.text)]
+    names_of = [(each, _name(each, options)) for each in with_synonyms(text, options, expansions)]
     weights = term_weights(text)
     if not weights and not any(map(terms, (expansion.text for expansion in expansions))):
         return None
@@ -88,11 +97,10 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = names_in(words)
-    others = (word for expansion in expansions for word in terms(expansion.text))
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
-        Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
-        tuple(_held(kept, _as_written(text), expansions, options)),
+        Query.boolean_query([*_by_name(kept, pairs, names_of), *_clauses("head", head)]),
+        tuple(_held(kept, _as_written(text), names_of)),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
         constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
@@ -133,7 +141,7 @@ def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, 
 
 
 def _by_name(
-    kept: Mapping[str, float], pairs: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions
+    kept: Mapping[str, float], pairs: Mapping[str, float], expansions: Sequence[tuple[Expansion, Query]]
 ) -> Iterator[tuple[Occur, Query]]:
     """Yield the clauses of body and pairs; a term with several names has one clause, scored by the best name.
 
@@ -142,10 +150,11 @@ def _by_name(
     """
     words, beside = dict(kept), dict(pairs)
     names: dict[str, list[Query]] = {}
-    for expansion in expansions:
-        names.setdefault(expansion.term or expansion.text, []).append(_name(expansion, options))
+    for expansion, query in expansions:
+        names.setdefault(expansion.term or expansion.text, []).append(query)
+    written = {expansion.term for expansion, _ in expansions}
     for term, others in names.items():
-        own = terms(term) if any(expansion.term == term for expansion in expansions) else []
+        own = terms(term) if term in written else []
         clauses = [*_clauses("body", _taken(words, own)), *_clauses("pairs", _taken(beside, bigrams(own)))]
         yield Occur.Should, Query.disjunction_max_query([Query.boolean_query(clauses), *others] if clauses else others)
     yield from _clauses("body", words)
@@ -153,18 +162,16 @@ def _by_name(
 
 
 def _held(
-    kept: Mapping[str, float],
-    written: Mapping[str, Query],
-    expansions: Sequence[Expansion],
-    options: SearchOptions,
+    kept: Mapping[str, float], written: Mapping[str, Query], expansions: Sequence[tuple[Expansion, Query]]
 ) -> Iterator[Held]:
-    """Yield the terms in alphabetical order; a term counts if any of its names occurs."""
+    """Yield the terms in alphabetical order; a term counts if any of its names occurs, by synonyms _INFLECTED."""
     names: dict[str, list[Query]] = {}
+    others: dict[str, list[Query]] = {}
     weights = dict(kept)
-    for expansion in expansions:
+    for expansion, query in expansions:
         for word in terms(expansion.term or expansion.text):
             weights.setdefault(word, expansion.weight)
-            names.setdefault(word, []).append(_name(expansion, options))
+            (others if expansion.by == SYNONYM else names).setdefault(word, []).append(query)
     for word, weight in sorted(weights.items()):
         text = Query.boolean_query([(Occur.Should, query) for query in (_term("body", word), *names.get(word, ()))])
         word_query = constant(text, 1.0)
@@ -176,7 +183,10 @@ def _held(
                 ]
             )
         head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else HEADED)
-        yield Held(word, weight, Query.disjunction_max_query([word_query, head]))
+        ways = [word_query, head]
+        if word in others:
+            ways.append(constant(Query.boolean_query([(Occur.Should, query) for query in others[word]]), _INFLECTED))
+        yield Held(word, weight, Query.disjunction_max_query(ways))
 
 
 def _as_written(text: str) -> dict[str, Query]:
@@ -204,7 +214,7 @@ def _name(expansion: Expansion, options: SearchOptions) -> Query:
     if len(words) > 1:
         weight = expansion.weight * options.pairs_weight
         return Query.boolean_query(list(_clauses("pairs", dict.fromkeys(bigrams(words), weight))))
-    return Query.boolean_query(list(_clauses("body", dict.fromkeys(words, expansion.weight))))
+    return Query.boost_query(_term("body", words[0]), expansion.weight) if words else Query.empty_query()
 
 
 def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:

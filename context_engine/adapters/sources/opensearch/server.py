@@ -94,8 +94,9 @@ _NDJSON: Final = {"Content-Type": "application/x-ndjson", "Accept": "application
 _WRITE_S: Final = 600.0
 _SILENCE_S: Final = 60.0
 """The longest silence of a call that writes."""
-_TRIES: Final = RetryBudget(attempts=8)
-_PAUSES: Final = Backoff(0.2, 10.0)
+_TRIES: Final = RetryBudget(attempts=10)
+_PAUSES: Final = Backoff(0.2, 30.0)
+"""Up to 80 s in all: a node that merges large segments may refuse writes for a minute. A writer's lease is longer."""
 _KEPT: Final = "2m"
 """How long the server keeps a point in time after each page."""
 _PAGE: Final = 1_000

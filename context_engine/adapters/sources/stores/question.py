@@ -16,10 +16,14 @@ from context_engine.adapters.sources.stores.options import SearchOptions, covere
 from context_engine.core.models import Expansion
 from context_engine.core.query.features import spellings
 from context_engine.core.ranking.lexical import K1, B
-from context_engine.core.text import term_weights, terms
+from context_engine.core.text import synonyms, term_weights, terms, terms_of_word, tokens
 
 MOST_TERMS: Final = 256
 """Most distinct terms of a question; the rest of a longer one is not searched for."""
+SYNONYM: Final = "synonym"
+"""The origin (`Expansion.by`) of a synonym."""
+MOST_SYNONYMS: Final = 64
+"""Most synonyms that are searched for beside a question's own terms."""
 CODE_WEIGHT: Final = 2.0
 """Weight, in heading and metadata, of a term with a digit: it ranks the document itself above those that cite it."""
 HEADED: Final = 0.5
@@ -66,8 +70,26 @@ class StoreQuestion(NamedTuple):
     words: Sequence[str]
 
 
+def with_synonyms(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> list[Expansion]:
+    """Return the expansions of a text, and the synonyms of its words that have none and do not stand in it."""
+    if not options.synonym_weight:
+        return [*expansions]
+    own = set(terms(text))
+    expanded = set(chain.from_iterable(terms(expansion.term) for expansion in expansions))
+    others = [
+        Expansion(word, synonym, options.synonym_weight, SYNONYM)
+        for word in dict.fromkeys(tokens(text))
+        for stem in terms_of_word(word)[:1]
+        if stem not in expanded
+        for other, synonym in synonyms(stem).items()
+        if other not in own
+    ]
+    return [*expansions, *others[:MOST_SYNONYMS]]
+
+
 def question_of(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> StoreQuestion | None:
     """Return the question of a text and its expansions, or None if they have no term."""
+    expansions = with_synonyms(text, options, expansions)
     every = {kept(term): weight for term, weight in term_weights(text).items()}
     own = dict(list(every.items())[:MOST_TERMS])
     words = [word for word in _terms(text) if word in own]

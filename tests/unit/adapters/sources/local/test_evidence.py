@@ -92,8 +92,8 @@ class TestForms:
 
     @pytest.mark.parametrize("question", ["fee", "cost"])
     def test_short_words_and_words_in_the_same_form_count_fully(self, base: LocalBase, question: str) -> None:
-        ((_, score),) = text_scores(base, question).items()
-        assert score == pytest.approx(idf(1), rel=1e-4)
+        """The row of the other word is found too: they are synonyms."""
+        assert max(text_scores(base, question).values()) == pytest.approx(idf(1), rel=1e-4)
 
     def test_another_name_is_as_good_in_any_form(self, base: LocalBase) -> None:
         """Where a glossary has other names for a word, the text may hold one of those."""

@@ -21,6 +21,7 @@ from context_engine.adapters.sources.stores.question import (
     kept,
     look_ups,
     question_of,
+    with_synonyms,
 )
 from context_engine.core.models import Chunk, Expansion
 
@@ -147,3 +148,13 @@ def test_neighbours_of_one_document_add_to_each_other() -> None:
     }
     other = beside._replace(doc_key=9)
     assert scorer("limit", options).scores([row(1, "limit of five"), other])[2] == 0.0
+
+
+def test_the_synonyms_of_a_word_are_searched_for_with_less_weight() -> None:
+    """ "badge: card, key" is a group. A word in the text, or with names of its own, gets none."""
+    options = SearchOptions(synonym_weight=0.3)
+    assert with_synonyms("lost badge", SearchOptions(synonym_weight=0.0), ()) == []
+    assert {each.text: each.weight for each in with_synonyms("badge", options, ())} == {"card": 0.3, "key": 0.3}
+    assert [each.text for each in with_synonyms("badge or card", options, ()) if each.term == "badge"] == ["key"]
+    named = Expansion("badge", "access token", 1.0)
+    assert with_synonyms("badge", options, (named,)) == [named]
