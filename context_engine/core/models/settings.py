@@ -238,11 +238,7 @@ class ScoringSettings(SettingsGroup):
     rrf_k: Annotated[int, Field(strict=True, ge=0, le=10_000)] = Field(60, description="k of reciprocal rank fusion.")
     pairs_weight: Weight = Field(0.5, description="Text score: weight of pairs of neighbouring words.")
     head_weight: Weight = Field(0.2, description="Text score: weight of titles, headings and metadata.")
-    synonym_weight: Unit = Field(
-        0.35,
-        description="Text score: weight of common English synonyms of a word of the question (keep: retain, store), "
-        "beside 1 of the word itself; 0: none.",
-    )
+    synonym_weight: Unit = Field(0.35, description="Text score: weight of English synonyms (keep: retain); 0: none.")
     section_weight: Weight = Field(0.2, description="Text score: weight of the whole section that a chunk is in.")
     sibling_weight: Weight = Field(0.4, description="Text score: weight of the best candidate in the same section.")
     neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
