@@ -348,8 +348,8 @@ class AskedQuestion(NamedTuple):
     short: str = ""
 
 
-def _up_to_question(text: str) -> list[str]:
-    """Return the sentences of a text up to the last one with a question mark; the text alone if none has one."""
+def _question_last(text: str) -> list[str]:
+    """Return the sentences of a text, the one that asks last; the text alone if no sentence has a question mark."""
     sentences = _SENTENCE_END.split(text)
     asks = [place for place, sentence in enumerate(sentences) if sentence.endswith("?")]
     return [*sentences[: asks[-1]], *sentences[asks[-1] + 1 :], sentences[asks[-1]]] if asks else [text]
@@ -365,7 +365,7 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     'duration'
     """
     whole = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
-    *story, plain = _up_to_question(whole)
+    *story, plain = _question_last(whole)
     leads_in = _LEADS_IN.match(plain) or _TOPIC.match(plain)
     start = leads_in.end() if leads_in else 0
     core = FRAMED.sub("", plain[start:])
@@ -374,16 +374,16 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     match = want.form.search(core)
     rest = _ASKS.sub(" ", f"{plain[:start]} {want.form.sub(' ', core, count=1)}")
     weights = term_weights(rest) or term_weights(plain)
-    told = {term: LIGHT * weight for term, weight in term_weights(" ".join(story)).items()}
+    beside = {term: LIGHT * weight for term, weight in term_weights(" ".join(story)).items()}
     counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
     short = _SHORT_FORM.search(plain) if want.name == "definition" else None
     return AskedQuestion(
         whole,
         want,
-        told | {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
+        beside | {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
         next(iter(terms(rest[start:]) or terms(rest)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
-        quantities(plain),
+        quantities(whole),
         before=(match["before"] or "").lower() if match and want.name == "role" else "",
         bound=next((name for name, form in _ASKED_BOUNDS.items() if form.search(plain)), ""),
         is_price=want.holds == (Expression.AMOUNT, Expression.COUNT),

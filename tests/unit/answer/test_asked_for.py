@@ -214,3 +214,30 @@ def test_a_role_acts_behind_what_is_set_in_commas(passage):
 def test_a_bound_counts_the_same_in_other_words(passage):
     text = "Seals of vaults:\n\n- changing at least 6 digits;\n- a minimum length of 12 digits for a seal."
     assert "12 digits" in first(passage, "How many digits must a seal have at least?", text)
+
+
+def test_of_several_sentences_the_one_with_the_question_mark_asks(passage):
+    text = passage("A lost badge is blocked within 2 hours. The night train leaves from the east gate.")
+    asked = "I left my badge on the night train. How soon is a lost badge blocked? Thanks in advance."
+    assert extract(asked, [text]).sentences[0].text == "A lost badge is blocked within 2 hours."
+    assert extract("Lost badge: how soon is it blocked?", [text]).sentences[0].text.endswith("within 2 hours.")
+
+
+def test_a_quantity_before_the_question_chooses_its_band(passage):
+    rows = "| Size | Approved by |\n|---|---|\n| up to EUR 1m | the desk head |\n| above EUR 1m | the board |"
+    table = passage(rows, headings=("Deals",))
+    first = extract("Ours has EUR 5 million. Who approves a deal of that size?", [table]).sentences[0]
+    assert "the board" in first.text
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How long is a badge blocked?", "A badge is blocked immediately."),
+        ("How much does a lost badge cost?", "A lost badge costs its owner 2 days of work."),
+        ("What is the fee for a badge lost?", "A fee for a badge lost since 2021-09-13 is charged."),
+        ("How much does the report of a loss cost?", "A report of the cost of a loss above EUR 5,000 is made."),
+    ],
+)
+def test_a_number_of_another_kind_is_no_answer(passage, question, text):
+    assert not extract(question, [passage(text)]).sentences
