@@ -41,6 +41,7 @@ def _take(address: str, sign_in: str, folder: Path, chromium: str) -> None:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.goto(address + sign_in)
+        page.wait_for_url(address + "/")
         page.goto(address + QUESTION)
         page.screenshot(path=folder / "answer.png")
         search = page.get_attribute('a[href^="/searches/"]', "href") or ""
