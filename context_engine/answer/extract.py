@@ -189,7 +189,8 @@ def _distinct(able: Sequence[AnswerCandidate]) -> Iterator[AnswerCandidate]:
 
 def _refusal(asked: AskedQuestion, evidence: Sequence[Evidence], ranked: Sequence[AnswerCandidate]) -> AnswerRefusal:
     """Return what was looked for, and which words of the question stand in no sentence of that kind."""
-    named = [word for word in words(asked.text) if any(term in asked.weights for term in terms(word))]
+    telling = {term for term, weight in asked.weights.items() if weight == 1.0} or set(asked.weights)
+    named = [word for word in words(asked.text) if telling.intersection(terms(word))]
     missing = ranked[0].match.missing if ranked else frozenset(asked.weights)
     absent = [word for word in named if missing.intersection(terms(word))]
     about = ", ".join(dict.fromkeys(word.strip("?.,;:!") for word in named))
