@@ -88,7 +88,7 @@ LEAST_COVERAGE: Final = 0.4
 LEAST_NAMED: Final = 0.5
 """An answer has more than this share of the words that name the subject of a question."""
 SHORT: Final = 3
-"""Of so few words an answer has all: any sentence with a duration is no answer to "how long is the notice period?"."""
+"""A subject of at most so many words stands whole in an answer: "7 days" alone does not tell the notice period."""
 
 SIMILAR: Final = 0.85
 """Further sentences are shown if they score at least this share of the best one."""
@@ -136,10 +136,10 @@ def extract(question: str, evidence: Sequence[Evidence], *, language: str = "en"
 
 
 def _answers(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:
-    """Return whether a statement is near enough to a question, and names its subject.
+    """Return whether a statement scores high enough and names the subject of the question.
 
-    Where a certain expression is asked for, what only the sentences around it name does not count. General words say
-    something only side by side: a history of 24 passwords and 60 days is not about "my last day".
+    If the question asks for a certain expression, words that stand only in the sentences around the statement do not
+    count. A question of general words alone ("my last day") needs them side by side.
     """
     if candidate.score < LEAST_SCORE or candidate.match.coverage < LEAST_COVERAGE:
         return False
@@ -148,7 +148,7 @@ def _answers(asked: AskedQuestion, candidate: AnswerCandidate) -> bool:
         return f" {' '.join(asked.weights)} " in f" {' '.join(terms(candidate.statement.text()))} "
     beside = candidate.match.aside if asked.want.strict else frozenset()
     held = len(named - candidate.match.missing - beside)
-    return held > LEAST_NAMED * len(named) if len(named) > SHORT else held == len(named)
+    return held == len(named) if len(named) <= SHORT else held > LEAST_NAMED * len(named)
 
 
 def candidates(asked: AskedQuestion, evidence: Sequence[Evidence]) -> list[AnswerCandidate]:

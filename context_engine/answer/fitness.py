@@ -63,7 +63,7 @@ _RESTRICTS: Final = re.compile(
 _THRESHOLD: Final = re.compile(
     r"\b(?:above|over|exceed\w*|below|under|(?:more|less|greater|lower|higher) than)(?: [a-z]+){0,2} ?$", re.IGNORECASE
 )
-"""Words before an amount that says from where on a rule holds: "losses above EUR 5,000"."""
+"""Words before an amount that is a limit and no price: "losses above EUR 5,000"."""
 _EXCEPTED: Final = re.compile(
     r"\b(?:other than|except(?: for)?|apart from|excluding)\b[^,;.]*?"
     r"(?=[,;.]|$|\b(?:must|shall|may|can|should|will|is|are)\b)",

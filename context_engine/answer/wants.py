@@ -349,7 +349,7 @@ class AskedQuestion(NamedTuple):
 
 
 def _question_last(text: str) -> list[str]:
-    """Return the sentences of a text, the one that asks last; the text alone if no sentence has a question mark."""
+    """Split a text into sentences and put the last question at the end; return [text] if there is no question."""
     sentences = _SENTENCE_END.split(text)
     asks = [place for place, sentence in enumerate(sentences) if sentence.endswith("?")]
     return [*sentences[: asks[-1]], *sentences[asks[-1] + 1 :], sentences[asks[-1]]] if asks else [text]

@@ -54,7 +54,7 @@ class TextQuery(NamedTuple):
     """A text ready to run against each part of the index.
 
     Attributes:
-        terms: of the text and the expansions that were given, each once; synonyms are left out.
+        terms: of the text and the given expansions, each once, without synonyms.
         text: body, pairs and headings; its BM25 is the text score.
         held: the terms for coverage; each row that `text` finds holds at least one.
         section: the text of whole sections.
@@ -164,7 +164,7 @@ def _by_name(
 def _held(
     kept: Mapping[str, float], written: Mapping[str, Query], expansions: Sequence[tuple[Expansion, Query]]
 ) -> Iterator[Held]:
-    """Yield the terms in alphabetical order; a term counts if any of its names occurs, by synonyms _INFLECTED."""
+    """Yield the terms in alphabetical order; a term counts if any of its names occurs. A synonym counts _INFLECTED."""
     names: dict[str, list[Query]] = {}
     others: dict[str, list[Query]] = {}
     weights = dict(kept)

@@ -85,10 +85,10 @@ def collection_of(
     view: StoreView, question: StoreQuestion | None, codes: Sequence[str]
 ) -> tuple[ScoredCollection, bool]:
     """Return the statistics of the readable texts for the terms of a question, and whether a row holds all codes."""
-    counting: dict[str, list[str]] = {}
+    counted_terms: dict[str, list[str]] = {}
     if question is not None:
-        known = {**question.own, **question.credited}  # not the other names, which are sought in texts alone
-        counting = {"body": [*{**question.weights, **known}], "head": [*known]}
+        known = {**question.own, **question.credited}  # synonyms are searched for in texts alone
+        counted_terms = {"body": [*{**question.weights, **known}], "head": [*known]}
     body = {
         "size": 0,
         "query": view.state.visible,
@@ -97,7 +97,7 @@ def collection_of(
             "words": {"sum": {"field": "length"}},
             **{
                 field: {"filters": {"filters": [{"term": {field: word}} for word in words]}}
-                for field, words in counting.items()
+                for field, words in counted_terms.items()
                 if words
             },
         },
@@ -108,7 +108,7 @@ def collection_of(
 
     def holding(field: str) -> dict[str, int]:
         buckets = counted[field]["buckets"] if field in counted else []
-        words = counting.get(field, [])
+        words = counted_terms.get(field, [])
         return {word: bucket["doc_count"] for word, bucket in zip(words, buckets, strict=False) if bucket["doc_count"]}
 
     sizes = counted["texts"]["value"], int(counted["words"]["value"])

@@ -71,7 +71,7 @@ class StoreQuestion(NamedTuple):
 
 
 def with_synonyms(text: str, options: SearchOptions, expansions: Sequence[Expansion]) -> list[Expansion]:
-    """Return the expansions of a text, and the synonyms of its words that have none and do not stand in it."""
+    """Return the given expansions, and synonyms of every word that has none; words of the text itself are left out."""
     if not options.synonym_weight:
         return [*expansions]
     own = set(terms(text))
