@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.neo4j import search
+from context_engine.adapters.sources.stores.recall import LEAST_MEASURED
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -221,7 +222,9 @@ def test_the_index_of_vectors_is_searched_and_watched(vector_store: Store, monke
     source = vector_store.source()
     assert [source.search(query).chunks for query in (QUESTION, narrow)] == compared and len(compared[1]) == 3
     assert source.store.watched_recall() in (None, 1.0)
-    source.store.watch.add(1, 0.0)
+    source.store.watch.next_way(1)
+    for _ in range(LEAST_MEASURED):
+        source.store.watch.add(1, 0.0)
     answer = source.search(QUESTION)
     assert [notice.code for notice in answer.notices] == [NoticeCode.ANN_RECALL_LOW] and answer.chunks == compared[0]
     assert source.examine(ExaminationRequest(domain="NPA")).details["ann_recall"] < 0.95

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.opensearch import search, state
+from context_engine.adapters.sources.stores.recall import LEAST_MEASURED
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -294,7 +295,9 @@ def test_a_low_recall_of_the_graph_is_said_and_the_graph_left(
     write(vector_store, "a")
     monkeypatch.setattr(search, "APPROXIMATE_FROM", 1)
     source = vector_store.source()
-    source.store.watch.add(1, 0.5)
+    source.store.watch.next_way(1)
+    for _ in range(LEAST_MEASURED):
+        source.store.watch.add(1, 0.5)
     answer = source.search(QUESTION)
     assert [notice.code for notice in answer.notices] == [NoticeCode.ANN_RECALL_LOW] and answer.chunks
     assert source.examine(ExaminationRequest(domain="NPA")).details["ann_recall"] == 0.5

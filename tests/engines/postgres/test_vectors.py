@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
 from context_engine.adapters.sources.postgres import nearest, sink, vectors
+from context_engine.adapters.sources.stores.recall import LEAST_MEASURED
 from context_engine.core.models import (
     Chunk,
     Condition,
@@ -98,7 +100,8 @@ def test_the_first_search_measures_the_recall(indexed: Any) -> None:
 def test_a_low_recall_ends_the_use_of_the_index(indexed: Any) -> None:
     source = indexed.source()
     exact = indexed.source()
-    for key in range(1, 5):
+    for key, _ in product(range(1, 5), range(LEAST_MEASURED)):
+        exact.store.watch.next_way(key)
         exact.store.watch.add(key, 0.5)
         source.store.watch.add(key, 1.0)
     answer = exact.search(QUESTION)

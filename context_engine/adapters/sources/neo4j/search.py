@@ -18,7 +18,7 @@ from context_engine.adapters.sources.stores.ranking import (
     ViewSearch,
     nearest_wanted,
 )
-from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.recall import RecallWatch, SearchWay
 from context_engine.core.models import Chunk
 
 if TYPE_CHECKING:
@@ -132,8 +132,9 @@ class NodeSearch(ViewSearch[ScopedNodes]):
         """
         wanted = limit if self.adapter is None else _SPARE_MAPPED * limit
         asked = _SPARE * wanted
+        indexed = self._indexed()
         while True:
-            by_index = self._indexed if asked <= _MOST_NEIGHBOURS else []
+            by_index = indexed if asked <= _MOST_NEIGHBOURS else []
             others = [key for key in self._view.keys if key not in by_index]
             parts = [self._by_text(condition)] if self._words else []
             parts += [] if self._vector is None else self._nearest(condition, by_index)
@@ -145,14 +146,16 @@ class NodeSearch(ViewSearch[ScopedNodes]):
             near = scored.near[:wanted]
             if len(near) >= wanted or not by_index or asked >= self._ranker.collection.chunks:
                 self._measure(scored, near, by_index)
-                return scored._replace(near=ranked({rid: scored.cosine[rid] for rid in near})[:limit])
-            asked = max(4 * asked, asked * wanted // max(len(near), 1))
+                if not any(map(self._watch.is_low, by_index)):
+                    return scored._replace(near=ranked({rid: scored.cosine[rid] for rid in near})[:limit])
+                indexed = []
+            else:
+                asked = max(4 * asked, asked * wanted // max(len(near), 1))
 
-    @property
     def _indexed(self) -> list[int]:
-        """The classes whose index of vectors is searched."""
-        classes = self._view.classes
-        return [each.key for each in classes if each.texts >= APPROXIMATE_FROM and not self._watch.is_low(each.key)]
+        """Return the classes whose index of vectors is searched."""
+        large = [each.key for each in self._view.classes if each.texts >= APPROXIMATE_FROM]
+        return [key for key in large if self._watch.next_way(key) is not SearchWay.EXACT]
 
     def _measure(self, scored: _Found, near: Collection[int], by_index: Sequence[int]) -> None:
         """Watch the recall of the indexes: rows that text found, and that are near enough, are to be neighbours too."""

@@ -41,7 +41,7 @@ from context_engine.adapters.sources.stores.ranking import (
     ViewSearch,
     nearest_wanted,
 )
-from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.recall import RecallWatch, SearchWay
 from context_engine.adapters.sources.stores.scope import Scope, pushed
 from context_engine.adapters.sources.stores.vector_form import first_numbers
 from context_engine.core.models import Chunk
@@ -280,16 +280,17 @@ def nearest(
     """
     near: list[list[int]] = [[] for _ in conditions]
     for access_class in view.classes:
-        by_graph = chunks >= APPROXIMATE_FROM and not watch.is_low(access_class.key)
-        watched = by_graph and watch.is_due(access_class.key)
-        asked = [_neighbours(view, query, rows, limit, by_graph) for rows in conditions]
-        asked += [_neighbours(view, query, rows, limit, False) for rows in conditions if watched]
+        way = watch.next_way(access_class.key) if chunks >= APPROXIMATE_FROM else SearchWay.EXACT
+        by_graph = {SearchWay.INDEX: [True], SearchWay.EXACT: [False], SearchWay.BOTH: [True, False]}[way]
+        asked = [_neighbours(view, query, rows, limit, each) for each in by_graph for rows in conditions]
         results = view.calls.search([SearchBody([access_class.index_name], body) for body in asked])
         rows = [_best(view, query, access_class, sources_of(result), limit) for result in results]
-        for own, numbers in zip(near, rows, strict=False):
+        last = rows[-len(conditions) :]
+        for own, numbers in zip(near, last, strict=True):
             own += numbers
-        for numbers, exact in zip(rows, rows[len(conditions) :], strict=False):
-            watch.add(access_class.key, len({*numbers} & {*exact}) / max(len(exact), 1))
+        shares = [len({*numbers} & {*exact}) / len(exact) for numbers, exact in zip(rows, last, strict=False) if exact]
+        if way is SearchWay.BOTH and shares:
+            watch.add(access_class.key, sum(shares) / len(shares))
     return near
 
 

@@ -11,7 +11,7 @@ from context_engine.adapters.sources.postgres.attributes import Condition
 from context_engine.adapters.sources.postgres.connection import AT_USUAL_COSTS, INGEST, Session, one_row, rows_within
 from context_engine.adapters.sources.postgres.vectors import APPROXIMATE_FROM, as_vector, received, sent, version_of
 from context_engine.adapters.sources.stores.options import ranked
-from context_engine.adapters.sources.stores.recall import RecallWatch
+from context_engine.adapters.sources.stores.recall import RecallWatch, SearchWay
 from context_engine.errors import SourceUnavailable
 
 if TYPE_CHECKING:
@@ -105,12 +105,12 @@ def nearest(
     rids: list[int] = []
     for key in classes:
         search = _Search(session, query, key, tables, condition, limit)
-        if key not in query.indexed or watch.is_low(key) or search.estimate() < APPROXIMATE_FROM:
-            rids += search.exactly()
-            continue
-        by_index = search.by_index()
-        rids += by_index
-        if watch.is_due(key) and (exact := search.exactly()):
+        indexed = key in query.indexed and search.estimate() >= APPROXIMATE_FROM
+        way = watch.next_way(key) if indexed else SearchWay.EXACT
+        by_index = [] if way is SearchWay.EXACT else search.by_index()
+        exact = [] if way is SearchWay.INDEX else search.exactly()
+        rids += exact or by_index
+        if way is SearchWay.BOTH and exact:
             watch.add(key, len({*by_index} & {*exact}) / len(exact))
     return list(dict.fromkeys(rids))
 

@@ -13,7 +13,7 @@ from context_engine.adapters.sources.postgres import adapters, calibrations, cop
 from context_engine.adapters.sources.postgres.attributes import NOTHING, SourceWords, fields_of, storable
 from context_engine.adapters.sources.postgres.calibrations import StoredTexts
 from context_engine.adapters.sources.postgres.connection import INGEST, Servers, Session, one_row, store_name
-from context_engine.adapters.sources.postgres.copies import probe
+from context_engine.adapters.sources.postgres.copies import examined
 from context_engine.adapters.sources.postgres.graph import StoreGraph
 from context_engine.adapters.sources.postgres.row_security import name_classes
 from context_engine.adapters.sources.postgres.schema import WORDS_VERSION, read_state
@@ -146,8 +146,8 @@ class PostgresStore(SearchedStore[SnapshotView, ScopedRows, StoreSearch], Copied
         """Return what the server is and what it holds of a source."""
         with self._servers.reading(timeout_s) as session:
             state = read_state(session)
-            watched = self.watch.recall([access_class.key for access_class in state.readable(access)])
-            return probe(session, state, source_id, access, watched)
+            keys = [access_class.key for access_class in state.readable(access)]
+            return self._examination(source_id, keys, **examined(session, state, source_id, access))
 
     def _copy_as(self, name: str) -> None:
         copies.copy_store(self._servers, name)

@@ -1,21 +1,33 @@
 """The watched recall of approximate searches by vectors.
 
 An index answers fast and misses rows. So a share of the searches by it are also run exactly, and an access class whose
-recall is below the limit is searched exactly from then on. Each class is watched alone: no other caller notices.
+recall is below the limit is searched exactly, until its index meets the limit again. Each class is watched alone: no
+other caller notices.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import LEAST_RECALL
 
 WATCH_EVERY: Final = 50
-"""Of so many searches by an index one is also run exactly, the first among them."""
+"""Of so many searches of a class one is run both ways, the first among them."""
+LEAST_MEASURED: Final = 5
+"""An index is given up after so many measurements: one hard question alone does not condemn it."""
 _REMEMBERED: Final = 20
+
+
+class SearchWay(Enum):
+    """How the vectors of a class are searched; of `BOTH` the exact rows are the answer, and the recall is measured."""
+
+    INDEX = "index"
+    BOTH = "both"
+    EXACT = "exact"
 
 
 class RecallWatch:
@@ -26,21 +38,36 @@ class RecallWatch:
         self._searches: dict[int, int] = {}
         self._lock = Lock()
 
-    def is_due(self, class_key: int) -> bool:
-        """Count a search by the index, and return whether it is to be run exactly too."""
+    def next_way(self, class_key: int) -> SearchWay:
+        """Count a search of a class, and return how it is to be run.
+
+        Every fiftieth is run both ways. While fewer than `LEAST_MEASURED` searches were measured and their mean is
+        below the limit, each one is.
+        """
         with self._lock:
-            self._searches[class_key] = self._searches.get(class_key, 0) + 1
-            return self._searches[class_key] % WATCH_EVERY == 1
+            number = self._searches.get(class_key, 0)
+            self._searches[class_key] = number + 1
+            recalls = self._recalls.get(class_key, ())
+            low = bool(recalls) and _mean(recalls) < LEAST_RECALL
+            if number % WATCH_EVERY == 0 or (low and len(recalls) < LEAST_MEASURED):
+                return SearchWay.BOTH
+            return SearchWay.EXACT if low else SearchWay.INDEX
 
     def add(self, class_key: int, recall: float) -> None:
-        """Record the share of the exact neighbours that the index found."""
+        """Record the share of the exact neighbours that the index returned.
+
+        If an index that was given up meets the limit, it is judged anew, from this measurement on.
+        """
         with self._lock:
-            self._recalls.setdefault(class_key, deque(maxlen=_REMEMBERED)).append(recall)
+            recalls = self._recalls.setdefault(class_key, deque(maxlen=_REMEMBERED))
+            if recall >= LEAST_RECALL and _is_low(recalls):
+                recalls.clear()
+            recalls.append(recall)
 
     def recall(self, class_keys: Sequence[int]) -> float | None:
         """Return the lowest mean recall of some classes; None if none was measured."""
         with self._lock:
-            means = [sum(known) / len(known) for key in class_keys if (known := self._recalls.get(key))]
+            means = [_mean(recalls) for key in class_keys if (recalls := self._recalls.get(key))]
         return min(means, default=None)
 
     def lowest(self) -> float | None:
@@ -50,6 +77,14 @@ class RecallWatch:
         return self.recall(class_keys)
 
     def is_low(self, class_key: int) -> bool:
-        """Return whether the recall of a class is below the limit."""
-        recall = self.recall([class_key])
-        return recall is not None and recall < LEAST_RECALL
+        """Return whether the index of a class was given up."""
+        with self._lock:
+            return _is_low(self._recalls.get(class_key, ()))
+
+
+def _is_low(recalls: Sequence[float]) -> bool:
+    return len(recalls) >= LEAST_MEASURED and _mean(recalls) < LEAST_RECALL
+
+
+def _mean(recalls: Sequence[float]) -> float:
+    return sum(recalls) / len(recalls)
