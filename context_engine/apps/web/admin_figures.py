@@ -55,7 +55,7 @@ class SourceLine(NamedTuple):
 
     @property
     def recall_is_low(self) -> bool:
-        """Whether the index is not used any more, because it missed too much."""
+        """Whether the index of vectors misses too many neighbours."""
         return self.recall is not None and self.recall < LEAST_RECALL
 
 

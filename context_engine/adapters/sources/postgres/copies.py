@@ -136,8 +136,6 @@ def examined(session: Session, state: StoreState, source_id: str, access: Access
         "version": version,
         "documents": documents,
         "search_method": by_text if state.model_id is None else f"{by_text}, pgvector {extensions.get('vector', '')}",
-        "copies": [
-            f"DROP SCHEMA {name} CASCADE removes {name}" for name in (copies_of(session) if access is None else [])
-        ],
+        "copies": [f"DROP SCHEMA {name} CASCADE removes it" for name in (copies_of(session) if access is None else [])],
         "details": {"extensions": extensions, "row_security": walled},
     }
