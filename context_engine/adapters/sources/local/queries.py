@@ -21,6 +21,7 @@ from context_engine.adapters.sources.stores.pushdown import CLAIMS, FieldValues,
 from context_engine.adapters.sources.stores.question import (
     CODE_WEIGHT,
     HEADED,
+    INFLECTED,
     MOST_TERMS,
     SYNONYM,
     code_words,
@@ -30,8 +31,6 @@ from context_engine.core.models import Chunk, Expansion
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
-_INFLECTED: Final = 0.6
-"""Weight of a word found only in another form than the question's; .5 to .7 measured alike."""
 _MOST_REMEMBERED: Final = 200_000
 FEW_ROWS: Final = 400
 """Rows up to which each is looked up, instead of the whole dictionary of rows."""
@@ -41,7 +40,7 @@ class Held(NamedTuple):
     """A term of the text, or of an expansion of the whole text.
 
     Attributes:
-        query: scores 1 for rows with the term, by any name, in their text, _INFLECTED for rows with other forms of the
+        query: scores 1 for rows with the term, by any name, in their text, INFLECTED for rows with other forms of the
             word only, HEADED for rows with it in the heading only.
     """
 
@@ -164,7 +163,7 @@ def _by_name(
 def _held(
     kept: Mapping[str, float], written: Mapping[str, Query], expansions: Sequence[tuple[Expansion, Query]]
 ) -> Iterator[Held]:
-    """Yield the terms in alphabetical order; a term counts if any of its names occurs. A synonym counts _INFLECTED."""
+    """Yield the terms in alphabetical order; a term counts if any of its names occurs. A synonym counts INFLECTED."""
     names: dict[str, list[Query]] = {}
     others: dict[str, list[Query]] = {}
     weights = dict(kept)
@@ -178,14 +177,14 @@ def _held(
         if word in written and word not in names:
             word_query = Query.boolean_query(
                 [
-                    (Occur.Should, constant(text, _INFLECTED)),
-                    (Occur.Should, constant(written[word], 1.0 - _INFLECTED)),
+                    (Occur.Should, constant(text, INFLECTED)),
+                    (Occur.Should, constant(written[word], 1.0 - INFLECTED)),
                 ]
             )
         head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else HEADED)
         ways = [word_query, head]
         if word in others:
-            ways.append(constant(Query.boolean_query([(Occur.Should, query) for query in others[word]]), _INFLECTED))
+            ways.append(constant(Query.boolean_query([(Occur.Should, query) for query in others[word]]), INFLECTED))
         yield Held(word, weight, Query.disjunction_max_query(ways))
 
 

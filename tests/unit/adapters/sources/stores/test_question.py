@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from context_engine.adapters.sources.stores.chunk_rows import index_texts
 from context_engine.adapters.sources.stores.options import COVERAGE_EXPONENT, SearchOptions
 from context_engine.adapters.sources.stores.question import (
+    INFLECTED,
     MOST_TERMS,
     FoundRow,
     ScoredCollection,
@@ -158,3 +159,13 @@ def test_the_synonyms_of_a_word_are_searched_for_with_less_weight() -> None:
     assert [each.text for each in with_synonyms("badge or card", options, ()) if each.term == "badge"] == ["key"]
     named = Expansion("badge", "access token", 1.0)
     assert with_synonyms("badge", options, (named,)) == [named]
+
+
+def test_a_synonym_covers_a_part_of_the_word() -> None:
+    """N = 4, df = 2: a third of the score of the word, times (.6 of 1) ** exponent; in a head it covers nothing."""
+    options = PLAIN.model_copy(update={"synonym_weight": 1 / 3})
+    cards = ScoredCollection(chunks=4, words=12, in_texts={"card": 2}, in_heads={"card": 1})
+    asked = scorer("badge", options, collection=cards)
+    found = asked.scores([row(1, "card of five"), row(2, "one of five", "card")])
+    assert found[1] == pytest.approx(log(1 + 2.5 / 2.5) / 3 * INFLECTED**COVERAGE_EXPONENT)
+    assert found[2] == 0.0
