@@ -122,6 +122,8 @@ def bank(vector_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("bank")
     with ingested(home, "postgres", connections, jobs_connection="jobs", audit_mode="required"):
         yield vector_server.dsn(DATABASE)
+    vector_server.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")  # the tests of a module may run in two turns
+    vector_server.execute("DROP ROLE clerk")
 
 
 def scorers() -> set[str]:

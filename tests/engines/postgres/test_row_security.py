@@ -18,7 +18,7 @@ ROLE, PASSWORD = "searcher", "not-a-secret-of-anybody"
 GUARDED = ("documents", "chunks", "words", "words_1", "words_2", "terms")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a role is made once for each server
 def walled(plain_server: Any) -> Iterator[Store]:
     """A store with an open and a closed source, whose searches come from a role of their own."""
     plain_server.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
