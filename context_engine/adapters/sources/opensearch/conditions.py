@@ -88,6 +88,15 @@ class StoreView(NamedTuple):
         return {row["row"]: row for batch in batches for row in self.rows(any_of("row", batch), fields)}
 
 
+ROW_ONLY: Final = {"_source": False, "docvalue_fields": ["row"], "track_total_hits": False}
+"""What a search asks for that needs the numbers of rows alone: no stored text is read for it."""
+
+
+def numbers_of(result: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the rows of a result of `ROW_ONLY`, in its order."""
+    return [int(hit["fields"]["row"][0]) for hit in result["hits"]["hits"]]
+
+
 def sources_of(result: Mapping[str, Any]) -> list[Any]:
     """Return the fields of the rows of a result, in its order."""
     return [hit["_source"] for hit in result["hits"]["hits"]]

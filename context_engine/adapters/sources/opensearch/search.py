@@ -13,6 +13,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     CHUNK_FIELDS,
     EVERYTHING,
     MOST_ROWS,
+    ROW_ONLY,
     FieldTable,
     Query,
     StoreView,
@@ -20,6 +21,7 @@ from context_engine.adapters.sources.opensearch.conditions import (
     both,
     chunk_of,
     in_force,
+    numbers_of,
     sources_of,
 )
 from context_engine.adapters.sources.opensearch.server import SearchBody
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _FOUND: Final = ("row", "document", "section", "body", "head", "title", "defined")
 _SEARCHED: Final[Query] = {"exists": {"field": "length"}}
 """Bare headings are not searched."""
+_UNCOUNTED: Final = {"track_total_hits": False}
 APPROXIMATE_FROM: Final = 10_000
 """Readable texts from which the graph of vectors is searched; fewer are all compared."""
 
@@ -84,35 +87,29 @@ def scoped(view: StoreView, scope: Scope) -> IndexedRows:
 def collection_of(
     view: StoreView, question: StoreQuestion | None, codes: Sequence[str]
 ) -> tuple[ScoredCollection, bool]:
-    """Return the statistics of the readable texts for the terms of a question, and whether a row holds all codes."""
-    counted_terms: dict[str, list[str]] = {}
-    if question is not None:
-        known = {**question.own, **question.credited}  # synonyms are searched for in texts alone
-        counted_terms = {"body": [*{**question.weights, **known}], "head": [*known]}
-    body = {
-        "size": 0,
-        "query": view.state.visible,
-        "aggs": {
-            "texts": {"value_count": {"field": "length"}},
-            "words": {"sum": {"field": "length"}},
-            **{
-                field: {"filters": {"filters": [{"term": {field: word}} for word in words]}}
-                for field, words in counted_terms.items()
-                if words
-            },
-        },
-    }
-    coded = {"size": 1, "_source": False, "query": both(view.state.visible, *(holding_any([code]) for code in codes))}
-    result, *others = view.search([body, *([coded] if codes else [])])
-    counted = result.get("aggregations", {"texts": {"value": 0}, "words": {"value": 0}})
+    """Return the statistics of the readable texts for the terms of a question, and whether a row holds all codes.
 
-    def holding(field: str) -> dict[str, int]:
-        buckets = counted[field]["buckets"] if field in counted else []
-        words = counted_terms.get(field, [])
-        return {word: bucket["doc_count"] for word, bucket in zip(words, buckets, strict=False) if bucket["doc_count"]}
-
-    sizes = counted["texts"]["value"], int(counted["words"]["value"])
-    return ScoredCollection(*sizes, holding("body"), holding("head")), any(other["hits"]["hits"] for other in others)
+    Each count is a search of its own: it walks the rows of one term, where an aggregation tests every row for each. The
+    server keeps the sums over all texts until the next commit, because each question asks for them alike.
+    """
+    visible = view.state.visible
+    own = {} if question is None else {**question.own, **question.credited}
+    searched = {} if question is None else {**question.weights, **own}  # synonyms: in texts alone
+    held = [*(("body", word) for word in searched), *(("head", word) for word in own)]
+    sums = {"texts": {"value_count": {"field": "length"}}, "words": {"sum": {"field": "length"}}}
+    counts = [
+        {"size": 0, "track_total_hits": True, "query": both(visible, {"term": {field: word}})} for field, word in held
+    ]
+    coded = {"size": 1, "_source": False, "query": both(visible, *(holding_any([code]) for code in codes))}
+    summed, *results = view.search([{"size": 0, "query": visible, "aggs": sums}, *counts, *([coded] if codes else [])])
+    totals = [result["hits"].get("total", {"value": 0})["value"] for result in results]
+    in_texts, in_heads = (
+        {word: total for (field, word), total in zip(held, totals, strict=False) if field == name and total}
+        for name in ("body", "head")
+    )
+    size = summed.get("aggregations", {"texts": {"value": 0}, "words": {"value": 0}})
+    sizes = size["texts"]["value"], int(size["words"]["value"])
+    return ScoredCollection(*sizes, in_texts, in_heads), bool(codes) and bool(results[-1]["hits"]["hits"])
 
 
 class IndexSearch(ViewSearch[IndexedRows]):
@@ -221,7 +218,7 @@ class IndexSearch(ViewSearch[IndexedRows]):
             for look_up in self._ranker.look_ups
         ]
         query = {"bool": {"filter": [self._view.state.visible, rows], "should": holding, "minimum_should_match": 1}}
-        return {"size": most, "query": query, "_source": list(_FOUND), "sort": ["_score", {"row": "asc"}]}
+        return {"size": most, "query": query, "_source": list(_FOUND), "sort": ["_score", {"row": "asc"}], **_UNCOUNTED}
 
     def _found(self, searches: Sequence[Mapping[str, Any]]) -> list[list[FoundRow]]:
         if not self._ranker.look_ups:
@@ -284,7 +281,7 @@ def nearest(
         by_graph = {SearchWay.INDEX: [True], SearchWay.EXACT: [False], SearchWay.BOTH: [True, False]}[way]
         asked = [_neighbours(view, query, rows, limit, each) for each in by_graph for rows in conditions]
         results = view.calls.search([SearchBody([access_class.index_name], body) for body in asked])
-        rows = [_best(view, query, access_class, sources_of(result), limit) for result in results]
+        rows = [_best(view, query, access_class, numbers_of(result), limit) for result in results]
         last = rows[-len(conditions) :]
         for own, numbers in zip(near, last, strict=True):
             own += numbers
@@ -301,12 +298,13 @@ def cosines(view: StoreView, query: NearestQuery, rows: Sequence[int]) -> dict[i
     batch = MOST_ROWS // 2
     parts = [any_of("row", rows[at : at + batch]) for at in range(0, len(rows), batch)]
     asked = [
-        {"size": MOST_ROWS, "query": _compared(both(view.state.visible, part), query.numbers), "_source": ["row"]}
+        {"size": MOST_ROWS, "query": _compared(both(view.state.visible, part), query.numbers), **ROW_ONLY}
         for part in parts
     ]
     cosine: dict[int, float] = {}
-    for hit in chain.from_iterable(result["hits"]["hits"] for result in view.search(asked)):
-        cosine.setdefault(hit["_source"]["row"], 1.0 - (1.0 / hit["_score"] - 1.0) / 2.0)
+    for result in view.search(asked):
+        for number, hit in zip(numbers_of(result), result["hits"]["hits"], strict=True):
+            cosine.setdefault(number, 1.0 - (1.0 / hit["_score"] - 1.0) / 2.0)
     return cosine
 
 
@@ -321,9 +319,11 @@ def _adapted_cosines(
     return cosine
 
 
-def _best(view: StoreView, query: NearestQuery, access_class: IndexClass, hits: Sequence[Any], limit: int) -> list[int]:
+def _best(
+    view: StoreView, query: NearestQuery, access_class: IndexClass, numbers: Sequence[int], limit: int
+) -> list[int]:
     """Return the best rows of a result; under an adapter those with the highest cosines."""
-    rows = list(dict.fromkeys(hit["row"] for hit in hits))
+    rows = list(dict.fromkeys(numbers))
     if query.adapter is None:
         return rows
     return ranked(cosines(view._replace(classes=(access_class,)), query, rows))[:limit]
@@ -333,7 +333,7 @@ def _neighbours(view: StoreView, query: NearestQuery, rows: Query, limit: int, b
     size = min(limit if query.adapter is None else SPARE * limit, MOST_ROWS)
     rows = both(view.state.visible, rows)
     graph = {"knn": {"vector": {"vector": query.numbers, "k": size, "filter": rows}}}
-    return {"size": size, "query": graph if by_graph else _compared(rows, query.numbers), "_source": ["row"]}
+    return {"size": size, "query": graph if by_graph else _compared(rows, query.numbers), **ROW_ONLY}
 
 
 def _compared(rows: Query, vector: Sequence[float]) -> Query:
