@@ -21,7 +21,7 @@ def sentence_of(statement: Statement, question: AskedQuestion) -> Sentence:
 
     Of a table's row, the first cell and those that the question asks for are shown, each below its column's name.
     """
-    statement = _with_long_form(statement, question.short) if question.short else statement
+    statement = _with_long_form(statement, question.term.short) if question.term.is_long_form else statement
     cells = _chosen(statement, question) if statement.kind is StatementKind.ROW else []
     middle = [part for cell in cells for part in (cell.column, cell.span) if part[0] < part[1]] or statement.spans
     spans = tuple(dict.fromkeys((*statement.above, *middle, *statement.after)))

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from context_engine.answer.bands import inside, outside
 from context_engine.answer.closeness import closest, closest_of
+from context_engine.answer.defining import explains
 from context_engine.answer.reading import MeaningKind, read
 from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.answer.wants import FRAMED, AskedQuestion, Expression, has, places_of
 from context_engine.core.chunking.spans import Span
-from context_engine.core.query import acronyms
 from context_engine.core.text import terms, tokens
 
 _NEAR: Final = 70
@@ -33,8 +33,6 @@ _ROLE_FIRST: Final = 0.75
 _OTHER_ACT: Final = 0.25
 _SECOND_KIND: Final = 0.7
 _IN_PASSING: Final = 0.4
-_LONGER_HEAD: Final = 4
-_LONG_HEAD: Final = 0.8
 _LABEL_ENDS: Final = r":\s(?=(?:(?:an?|the|of|(?-i:[A-Z])[\w&-]*)\s)*$)"
 """The end of a label right before a role: "approving body: New Product "."""
 _CLAUSE: Final = re.compile(
@@ -88,8 +86,6 @@ _TOWARDS: Final = {
 }
 _ROLE_WORDS: Final = 8
 _CONDITION: Final = re.compile(r"\W*(?:if|when|whenever|where|once|unless)\b[^,;]*,", re.IGNORECASE)
-_BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
-_OPENING: Final = re.compile(r"\W*(?:\d{1,3}\]:\W*)?(?:(?:an?|the)\b)?\s*", re.IGNORECASE)
 _RUN_IN: Final = re.compile(r"[A-Z][\w’'/-]*(?: (?:of|for|and|to|the|in|by|or|on|[A-Z][\w’'/-]*)){0,7}\.")
 """A title in the line of its text: "Termination for Cause."."""
 _NEW_BLOCK: Final = re.compile(r"\n\s*(?:\n|[-*•(|#]|\d{1,3}[.)])")
@@ -139,10 +135,8 @@ def _form_fits(question: AskedQuestion, statement: Statement) -> float:
         return _of_list(question, statement)
     if statement.kind is StatementKind.LIST and want.name == "role":
         return _of_members(question, statement)
-    if question.short:
-        return _spells_out(question.short, statement)
     if want.name == "definition":
-        return max(_defines(question, text), _defines(question, statement.text((*statement.above, *statement.spans))))
+        return explains(question.term, statement)
     if want.name == "role" and (columns := _in_columns(question.act, statement)):
         return columns
     if not want.strict:
@@ -244,28 +238,6 @@ def _acts(question: AskedQuestion, text: str, place: Span) -> float:
     if closest_of((act,), before):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
     return _OTHER_ACT if _ACTS.match(after) else 0.0
-
-
-def _spells_out(short: str, statement: Statement) -> float:
-    """Return whether a statement has the long form of an abbreviation, or stands below a heading that has it."""
-    if short in acronyms(statement.text()) or any(statement.text((cell.span,)) == short for cell in statement.cells):
-        return 1.0
-    return _IN_PASSING if any(short in acronyms(heading) for heading in statement.headings[-1:]) else 0.0
-
-
-def _defines(question: AskedQuestion, text: str) -> float:
-    """Return whether a statement begins with what is asked about and says what it is, or spells out its acronym."""
-    if any(re.search(rf"\b{re.escape(short)}\b", question.text) for short in acronyms(text)):
-        return 1.0
-    opening = _BRACKETED.sub("", _OPENING.sub("", text, count=1))
-    meaning = places_of(Expression.MEANS, opening)
-    if not meaning or not terms(opening[meaning[0][1] :]):
-        return _IN_PASSING
-    head = terms(opening[: meaning[0][0]])
-    asked = [term for term, weight in question.weights.items() if weight == 1.0] or list(question.weights)
-    if not all(closest(term, frozenset(head)) > 0.0 for term in asked) or len(head) > len(asked) + _LONGER_HEAD:
-        return _IN_PASSING
-    return 1.0 if head == list(question.weights) else _LONG_HEAD
 
 
 ABOVE: Final = 0.95

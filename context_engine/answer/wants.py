@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from context_engine.answer.bands import Quantity, quantities
+from context_engine.answer.defining import EXPLAINED, NAMED, AskedTerm, asked_term
 from context_engine.answer.quantities import SPELLED
 from context_engine.core.text import stems, term_weights, terms
 
@@ -125,10 +126,6 @@ class Expression(Enum):
         r"cabinet|vault|store|storage|system|portal|page|wiki|repositor\w+|location|region|building|account|home|server|"
         r"environment|database|registry|register|cent(?:er|re)|address|desk|drawer|library|share|bucket|archive)s?\b"
     )
-    MEANS = _form(
-        r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to)\b)|(?<!not )means?|refers? to|refer to|stands? for"
-        r"|defined as|includes?|indicates?|describes?)\b|[–—:-]"
-    )
 
 
 def _without_codes(text: str) -> str:
@@ -202,8 +199,7 @@ def _want(name: str, asked: str, form: str, *holds: Expression, strict: bool = T
 
 
 _KINDS: Final = (
-    _want("definition", "a definition",
-        r"\bwhat (?:does|do)\b(?=.{1,80}\b(?:mean|stand for)\b)", _E.MEANS, strict=False),
+    _want("definition", "a definition", EXPLAINED, strict=False),
     _want("duration", "how often",
         r"\bhow (?:often|frequently|regularly|many times an? \w+)\b|\b(?:at what intervals?|frequency)\b",
         _E.FREQUENCY),
@@ -256,10 +252,7 @@ _KINDS: Final = (
         rf"|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
     _want("list", "a list",
         r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise|show|cover|reflect)\b)", strict=False),
-    _want("definition", "a definition",
-        r"^\W*what(?:'s| is| are)(?: meant by)?(?: an?| the)? (?=(?:[\w./()'-]+ ){0,4}[\w./()'-]+\W*$)"
-        r"|\b(?:define|definition of|meaning of)\b"
-        r"|\bwhen does\b(?=.*\bcounts? as\b)", _E.MEANS, strict=False),
+    _want("definition", "a definition", NAMED, strict=False),
     _want("list", "a list", r"\b(?:which|list|name)\b|\bwhat (?:are|kinds?|types?|sorts?)\b", strict=False),
     _want("fact", "a statement", r"^\W*(?:what|which|how)\b(?:'s| is| are| does| do)?", strict=False),
     _want("duration", "a duration", rf"^(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
@@ -296,9 +289,7 @@ _ASKED_BOUNDS: Final = {
 }
 _DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
 _DENIED: Final = re.compile(r"\b(?:not|no longer|never|without|cannot|exempt(?:ed)?)\b|n't\b", re.IGNORECASE)
-_SHORT_FORM: Final = re.compile(
-    r"\b(?:abbreviation|acronym|(?i:what does)) ([A-Z][\w&/-]*[A-Z][\w&/-]*)(?= (?:stands?|is short) for\b|\W*$)"
-)
+_WHATS: Final = re.compile(r"\bwhats\b", re.IGNORECASE)
 _HYPHENED: Final = re.compile(r"(?<=\d)-(?=[a-z])")  # "5-year" is a number with its unit, no code
 _COUNTED: Final = re.compile(
     r"\bhow many ((?:[\w-]+ ){0,2}?[\w-]+?)"
@@ -331,7 +322,7 @@ class AskedQuestion(NamedTuple):
         bound: "least" or "most" where it asks for one; else empty.
         is_price: whether it asks what something costs.
         is_duty, is_denied: whether it says "must", and "not".
-        short: the abbreviation whose long form is asked for.
+        term: what a question for a definition wants explained.
     """
 
     text: str
@@ -345,7 +336,7 @@ class AskedQuestion(NamedTuple):
     is_price: bool = False
     is_duty: bool = False
     is_denied: bool = False
-    short: str = ""
+    term: AskedTerm = AskedTerm()
 
 
 def _question_last(text: str) -> list[str]:
@@ -364,7 +355,7 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     >>> read_question("How long are call recordings kept?").want.name
     'duration'
     """
-    whole = _HYPHENED.sub(" ", " ".join(text.replace("’", "'").split()))
+    whole = _HYPHENED.sub(" ", " ".join(_WHATS.sub("what's", text.replace("’", "'")).split()))
     *story, plain = _question_last(whole)
     leads_in = _LEADS_IN.match(plain) or _TOPIC.match(plain)
     start = leads_in.end() if leads_in else 0
@@ -372,11 +363,11 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     kinds = _KINDS if language == "en" else ()
     want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
     match = want.form.search(core)
-    rest = _ASKS.sub(" ", f"{plain[:start]} {want.form.sub(' ', core, count=1)}")
+    term = asked_term(match) if match and want.name == "definition" else AskedTerm()
+    rest = _ASKS.sub(" ", f"{plain[:start]} {term.text or want.form.sub(' ', core, count=1)}")
     weights = term_weights(rest) or term_weights(plain)
-    beside = {term: LIGHT * weight for term, weight in term_weights(" ".join(story)).items()}
+    beside = {word: LIGHT * weight for word, weight in term_weights(" ".join([*story, term.context])).items()}
     counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
-    short = _SHORT_FORM.search(plain) if want.name == "definition" else None
     return AskedQuestion(
         whole,
         want,
@@ -389,5 +380,5 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
         is_price=want.holds == (Expression.AMOUNT, Expression.COUNT),
         is_duty=_DUTY.search(core) is not None,
         is_denied=_DENIED.search(plain) is not None and want.name != "rule",
-        short=short[1] if short else "",
+        term=term,
     )
