@@ -40,6 +40,7 @@ _CALLED: Final = r"\b(?:known as|called|referred to as|termed|a\.?k\.?a\.?|i\.e\
 _RULE: Final = re.compile(r"\b(?:must|shall|should|may|can)\b", re.IGNORECASE)
 
 _NEARLY: Final = 0.8
+_SPELT: Final = 0.5
 _LONGER: Final = 1
 _TOLD_OF: Final = 0.1
 """Fitness of a statement that does not explain the term, for a question that takes it as known: "the dress code"."""
@@ -93,7 +94,7 @@ def explains(asked: AskedTerm, statement: Statement) -> float:
         cells = [tuple(terms(statement.text((cell.span,)))) for cell in statement.cells]
         return max(spelt, 1.0 if asked.terms in cells[:1] else least)
     whole = statement.text((*statement.above, *statement.spans))
-    ways = (spelt * _NEARLY, _says_what(asked, text), _says_what(asked, whole), _below_heading(asked, statement))
+    ways = (spelt * _SPELT, _says_what(asked, text), _says_what(asked, whole), _below_heading(asked, statement))
     return max(*ways, _NEARLY if _is_called(asked, text) else least)
 
 

@@ -44,7 +44,7 @@ def test_the_term_is_read_from_many_wordings(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["What does RTO stand for?", "RTO stands for?", "What does the acronym RTO stand for?"]
+    "question", ["What does RTO stand for?", "RTO stands for?", "What does acronym RTO stand for?"]
 )
 def test_a_long_form_is_asked_for(question: str) -> None:
     assert term(question).short == "RTO" and term(question).is_long_form
