@@ -364,15 +364,15 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
     match = want.form.search(core)
     term = asked_term(match) if match and want.name == "definition" else AskedTerm()
-    rest = _ASKS.sub(" ", f"{plain[:start]} {term.text or want.form.sub(' ', core, count=1)}")
-    weights = term_weights(rest) or term_weights(plain)
+    lead, rest = (_ASKS.sub(" ", part) for part in (plain[:start], term.text or want.form.sub(" ", core, count=1)))
+    weights = term_weights(f"{lead} {rest}") or term_weights(plain)
     beside = {word: LIGHT * weight for word, weight in term_weights(" ".join([*story, term.context])).items()}
     counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
     return AskedQuestion(
         whole,
         want,
         beside | {term: weight * LIGHT if term in _LIGHT else weight for term, weight in weights.items()},
-        next(iter(terms(rest[start:]) or terms(rest)), ""),
+        next(iter(terms(rest) or terms(lead)), ""),
         frozenset(terms(counted[1])) if counted else frozenset(),
         quantities(whole),
         before=(match["before"] or "").lower() if match and want.name == "role" else "",
