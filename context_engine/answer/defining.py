@@ -117,7 +117,7 @@ def _says_what(asked: AskedTerm, text: str) -> float:
         return 0.0
     head = opening[: meaning.start()]
     written = terms(_BRACKETED.sub("", head))
-    if asked.short and f"({asked.short})" in head:
+    if asked.short and head.rstrip().endswith(f"({asked.short})"):
         return 1.0
     if not all(closest(term, frozenset(written)) > 0.0 for term in asked.terms):
         return 0.0

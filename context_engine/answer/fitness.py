@@ -41,6 +41,7 @@ _CLAUSE: Final = re.compile(
     re.IGNORECASE,
 )
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
+_BY: Final = re.compile(r"\w(?:ed|wn|ne) by (?:(?:an?|the|our|your) )?(?:[\w/]+ ){0,2}$", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
 _POINTER: Final = re.compile(
     r"^\W*(?:please |also |you can )*(?:see|(?:read|learn|find out) (?:more|about)\b) (?!that|whether|to|if)[^;:]*$"
@@ -237,6 +238,8 @@ def _acts(question: AskedQuestion, text: str, place: Span) -> float:
         return 1.0
     if closest_of((act,), before):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
+    if question.weights.get(act, 0.0) < 1.0 and _BY.search(before):  # "who carries out checks": "performed by R"
+        return _ROLE_FIRST
     return _OTHER_ACT if _ACTS.match(after) else 0.0
 
 

@@ -48,7 +48,8 @@ _POST: Final = (
 _BODY: Final = (
     r"teams?|committees?|boards?|departments?|functions?|units?|groups?|divisions?|offices?|authorit(?:y|ies)|regulators?"
     r"|agenc(?:y|ies)|companies|company|firms?|banks?|organi[sz]ations?|ministry|council|court|police|part(?:y|ies)"
-    r"|provider|security|devops|legal(?! (?:entit|person|risk|basis|hold|advice|opinion|requirement))|finance"
+    r"|commissions?|bureau|help ?desk|service desk|provider|security|devops"
+    r"|legal(?! (?:entit|person|risk|basis|hold|advice|opinion|requirement))|finance"
     r"|compliance|operations|management|leadership|procurement|resources"
 )
 _PARTY: Final = (
@@ -232,7 +233,8 @@ _KINDS: Final = (
     _want("rule", "a rule", _YES_OR_NO + r"(?=.*\bwho(?:m|se)?\b)(?!.*\b(?:know|tell|say|ask|see|check)\b.* who)",
         _E.RULE, strict=False),
     _want("role", "a role or a body",
-        rf"\b(?:(?P<before>to|by|from|with|for) )?(?:who|whom|whose)\b(?:'s)?|\b(?:which|what) {_POSTS}\b",
+        r"\b(?:(?P<before>to|by|from|with|for) )?(?:whose (?:job|task|duty|responsibility) is it to|who|whom|whose)\b"
+        rf"(?:'s)?|\b(?:which|what) {_POSTS}\b",
         _E.ROLE, _E.PARTY),
     _want("date", "a date",
         r"\b(?:on |from |since )?(?:what|which) (?:date|day|weekday|year|month)\b(?: of (?:the|each|a) \w+)?", _E.DATE),
@@ -280,8 +282,10 @@ _LEADS_IN: Final = re.compile(
     re.IGNORECASE,
 )
 """What stands before the question itself: "On secrets: how long must they be?", "If a card is lost, who is told?"."""
-_TOPIC: Final = re.compile(rf"^[^?]{{2,100}}?(?: [-–—]|:) (?=(?:wh\w+|how|{_AUXILIARY})\b)", re.IGNORECASE)
-"""A topic before the question itself: "session cookies - may scripts read them?"."""
+_TOPIC: Final = re.compile(
+    rf"^[^?]{{2,100}}?(?:(?: [-–—]|:) (?=(?:wh\w+|how|{_AUXILIARY})\b)|, (?=(?:who|whom|how|what)\b))", re.IGNORECASE
+)
+"""A topic before the question itself: "session cookies - may scripts read them?", "I lost a key, who is told?"."""
 _SENTENCE_END: Final = re.compile(r"(?<=\w[.!?]) +(?=[A-Z])")
 _ASKED_BOUNDS: Final = {
     "least": re.compile(rf"\b(?:{_AT_LEAST}|minimum|minimal|shortest|smallest|lowest|fewest)\b", re.IGNORECASE),
@@ -302,7 +306,7 @@ _GENERAL: Final = """
     requirement require minimum maximum number amount value time date day days own our usual usually normal general
     certain first last look looks like carry carries carried place say says said tell told ask asked call called let
     know long set act stay valid prepared due count counts do done doing perform performed last lasts include
-    contain consist comprise show along afterwards again already content contents
+    contain consist comprise show along afterwards again already content contents enough hit hits push
 """
 _LIGHT: Final = frozenset(stems(_GENERAL.split()))
 LIGHT: Final = 0.35

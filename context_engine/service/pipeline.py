@@ -43,12 +43,12 @@ class RAGPipeline:
         config_dir: str | Path | None = None,
         *,
         stage: str | None = None,
-        data_dir: Path | None = None,
+        data_dir: str | Path | None = None,
         deployment: Deployment | None = None,
     ) -> None:
         self._owned = deployment is None
         self._deployment = deployment or open_deployment(
-            load_setup(config_dir=config_dir, stage=stage), data_dir=data_dir
+            load_setup(config_dir=config_dir, stage=stage), data_dir=None if data_dir is None else Path(data_dir)
         )
 
     def __reduce__(self) -> NoReturn:
@@ -93,7 +93,7 @@ class RAGPipeline:
         """
         if not isinstance(request, RAGQueryRequest):
             raise InvalidRequest(
-                f"a request is a RAGQueryRequest, got a {type(request).__name__}: RAGQueryRequest(**it)"
+                f'a request is a RAGQueryRequest, got a {type(request).__name__}: RAGQueryRequest(query="...")'
             )
         return answer_query(self._deployment, request, principal=_principal(principal), caller=_CALLER)
 

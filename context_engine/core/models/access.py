@@ -193,8 +193,12 @@ def principal_from_dict(fields: Mapping[str, Any]) -> Principal:
         fields: `id`, `roles`, `groups` (lists, or one name) and `clearance` (default: internal).
 
     Raises:
-        InvalidRequest: an unknown key, or an invalid value.
+        InvalidRequest: no mapping, an unknown key, or an invalid value.
     """
+    if not isinstance(fields, Mapping):
+        raise InvalidRequest(
+            f"a principal is a Principal or a dict such as {{'id': 'jo'}}, got {type(fields).__name__}"
+        )
     for key in fields:
         if key not in _KEYS:
             raise InvalidRequest(f"principal has no {key!r}.{nearest(str(key), _KEYS)}")

@@ -13,9 +13,9 @@ from context_engine.service.contract.comparison import Comparison
 
 
 class Asked(BaseModel):
-    """A request; unknown fields are refused."""
+    """A request; unknown fields are refused. An error names the field and never quotes its value."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Answered(BaseModel):

@@ -400,3 +400,24 @@ def test_the_sentence_that_spells_out_an_acronym_tells_what_it_means(passage) ->
 def test_what_a_statement_takes_for_granted_is_no_rule(passage):
     text = "If night keys are lent to guards, the vault officer must tell the branch. Night keys may not be lent."
     assert texts("May night keys be lent to guards?", passage(text))[0] == "Night keys may not be lent."
+
+
+def test_who_does_a_general_verb_is_the_one_by_whom_it_is_done(passage) -> None:
+    text = "Checks of new keys are performed by the key team before they are lent."
+    assert texts("Which team carries out checks of new keys?", passage(text)) == [text]
+
+
+def test_what_comes_before_a_comma_is_not_what_somebody_does(passage) -> None:
+    text = "A lost key is reported to the vault officer. The key manager replaces a lost key."
+    assert texts("I lost my key, who replaces a lost key?", passage(text))[0] == "The key manager replaces a lost key."
+
+
+@pytest.mark.parametrize("body", ["Key Safety Commission", "service desk", "Key Bureau"])
+def test_commissions_and_desks_are_bodies(passage, body) -> None:
+    text = f"The {body} enforces the rules on keys."
+    assert texts("Which body enforces the rules on keys?", passage(text)) == [text]
+
+
+def test_whose_job_it_is_asks_who_does_it(passage) -> None:
+    text = "The vault officer counts the spare keys."
+    assert texts("Whose job is it to count the spare keys?", passage(text)) == [text]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pydantic import ValidationError
 
 from context_engine import errors
 from context_engine.adapters.sources.local import LocalBase
@@ -35,8 +36,17 @@ def test_its_request_is_answered(make_deployment: Any):
 
 
 def test_a_dict_is_no_request_and_the_error_says_what_makes_one(make_deployment: Any):
-    with pytest.raises(InvalidRequest, match=r"got a dict: RAGQueryRequest\(\*\*it\)"):
+    with pytest.raises(InvalidRequest, match=r"got a dict: RAGQueryRequest\(query="):
         RAGPipeline(deployment=make_deployment({"NPA": [(ROW, [])]})).run({"query": "x"})  # type: ignore[arg-type]
+
+
+def test_a_field_out_of_bounds_is_named_and_the_question_not_quoted() -> None:
+    with pytest.raises(ValidationError, match="top_k") as refused:
+        RAGQueryRequest(query="Is customer Roe on the list?", top_k=0)
+    assert "Roe" not in str(refused.value)
+    with pytest.raises(ValidationError) as refused:
+        RAGQueryRequest(query="Roe" * 4_000)
+    assert "Roe" not in str(refused.value)
 
 
 def test_its_program_runs(

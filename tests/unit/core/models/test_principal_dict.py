@@ -46,3 +46,8 @@ def test_who_is_named_without_a_clearance_is_cleared_for_what_is_internal():
 def test_what_cannot_be_read_is_refused_in_words(given, problem):
     with pytest.raises(InvalidRequest, match=problem):
         principal_from_dict(given)
+
+
+def test_a_name_alone_is_no_principal() -> None:
+    with pytest.raises(InvalidRequest, match=r"a Principal or a dict such as \{'id': 'jo'\}, got str"):
+        principal_from_dict("dora")  # type: ignore[arg-type]
