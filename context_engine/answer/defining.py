@@ -10,40 +10,38 @@ from context_engine.answer.sentences import Statement, StatementKind
 from context_engine.core.query import acronyms
 from context_engine.core.text import terms
 
-_WORD: Final = r"[\w./()&'-]+"
-_KNOWN_AS: Final = r"(?:count(?:s|ed)?|class(?:ed|ified)|regarded|considered|treated) as"
-EXPLAINED: Final = (
-    r"\bwhat (?:do|does|did) (?:we|you|they|people|it) mean by (?P<meant>[^?]+)"
-    r"|\bwhat(?:'s| is| are)? meant by (?P<by>[^?]+)"
-    rf"|^\W*what(?:'s| is) an? (?P<single>{_WORD})(?=\W*$)"
-    r"|\bwhat (?:does|do) (?P<does>.{1,80}?) (?P<long>stand for|mean\b|refer to)"
-    r"|\b(?:define|(?:definition|meaning) of|explain what) (?P<of>[^?]+?)(?: (?:is|are|means?))?(?=\W*$)"
-    rf"|^\W*(?:what|who|when)\b.{{0,60}}?\b{_KNOWN_AS} (?P<as>[^?]+)"
-    rf"|^\W*(?P<word>{_WORD}(?: {_WORD}){{0,3}}) (?:meaning|definition|abbreviation|(?P<spelt>stands? for))(?=\W*$)"
-)
-"""A question that asks for an explanation in so many words."""
-NAMED: Final = (
-    rf"^\W*what(?:'s| is| are)(?: an?| (?P<known>the))? (?P<named>(?:{_WORD} ){{0,4}}?{_WORD}"
-    r"(?: (?:when|under|according to|in the context of)\b[^?]*)?)(?=\W*$)"
-)
-"""A question "what is X", with at most five words for X."""
-_CONTEXT: Final = re.compile(r" (?:when|under|according to|in the|for the purposes? of|as opposed to)\b.*")
-_SHORT_FORM: Final = re.compile(r"(?:(?i:the|abbreviation|acronym) )*([A-Z][\w&/-]*[A-Z][\w&/-]*)")
-_SAYS_WHAT: Final = re.compile(
-    r"\b(?:(?:is|are)(?! (?:not|never|no longer|subject to|considered|required)\b)|(?<!not )means?|refers? to"
-    r"|stands? for|defined as|includes?|indicates?|describes?)\b|[–—:]| - ",
-    re.IGNORECASE,
-)
-_OPENING: Final = re.compile(r"\W*(?:\d{1,3}\]:\W*)?(?:(?:an?|the)\b)?\s*", re.IGNORECASE)
-_BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
-_CALLED: Final = r"\b(?:known as|called|referred to as|termed|a\.?k\.?a\.?|i\.e\.,?)\s+(?:an?\s+|the\s+)?['\"“‘]?"
-_RULE: Final = re.compile(r"\b(?:must|shall|should|may|can)\b", re.IGNORECASE)
 
-_NEARLY: Final = 0.8
-_SPELT: Final = 0.5
-_LONGER: Final = 1
-_TOLD_OF: Final = 0.1
-"""Fitness of a statement that does not explain the term, for a question that takes it as known: "the dress code"."""
+def _forms(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+_POLITE: Final = r"^\W*(?:(?:please|can|could|would|will|how|you|someone|anyone|somebody|we|one)\b\s*)*"
+_STRESSED: Final = r"(?: (?:exactly|actually|precisely|really))?"
+_THAT: Final = r"(?:it|that|this|those|they)"
+_IN_SO_MANY_WORDS: Final = _forms(
+    rf"{_POLITE}(?:explain|describe|define|(?P<spell>spell out)) (?:what )?(?P<term>.+?)(?: (?:is|are|means?))?$",
+    rf"{_POLITE}(?:tell (?:me|us) )?what (?P<term>(?!is\b|are\b|does\b|do\b).+?){_STRESSED} (?:is|are|means?)$",
+    r"^\W*(?:what|who|when|which)\b.{0,60}? (?:count|class|qualif|regard|consider|treat)\w* as (?P<term>.+)$",
+    r"^\W*what(?:'s| is| are| do| does| did)?(?: (?:we|you|they|people))? (?:meant|mean) by (?P<term>.+)$",
+    r"\bwhat (?:does|do) (?P<term>.+?) (?:(?P<stand>stand for)|mean|refer to)\b(?! time\b).*$",
+    r"\b(?:definition|meaning) of (?P<term>.+)$",
+    r"^\W*(?P<term>.+?) (?:(?P<stands>stands? for)(?: what)?|meaning|definition|abbreviation)$",
+    rf"^\W*(?P<term>(?:\S+ ){{0,2}}\S+?)(?: [-–—]|[,:]) (?:what|which \w+) (?:is|are|does) {_THAT}(?: mean)?$",
+    rf"^\W*what(?:'s| is){_STRESSED} an? (?P<term>\S+)$",
+)
+_WHAT_IS: Final = _forms(
+    rf"^\W*what(?:'s| is| are){_STRESSED}(?: an?| (?P<known>the))? (?P<term>(?:\S+ ){{0,4}}?\S+?"
+    r"(?:,? (?:when|under|according to|within|in|for|and|as opposed to)\b.*)?)$"
+)
+_BESIDE: Final = re.compile(r"\?.*| [-–—] (?=(?:does|do|is|are|can)\b).*|[\s?.!]+$", re.DOTALL)
+_FRAME: Final = re.compile(
+    r"^(?:(?:an?|the|acronym|abbreviation|term|word)\b\s*)+|\s*\b(?:for (?:me|us)|please)\b", re.IGNORECASE
+)
+_CONTEXT: Final = re.compile(
+    r",? (?:when|under|according to|within|in|for|and (?:why|how|when|what)|as opposed to)\b.*", re.IGNORECASE
+)
+_SHORT_FORM: Final = re.compile(r"(?=\w*[A-Z]\w*[A-Z])[\w&/-]+")
+_MOST_TERMS: Final = 5
 
 
 class AskedTerm(NamedTuple):
@@ -52,33 +50,73 @@ class AskedTerm(NamedTuple):
     Attributes:
         text: the term as written.
         context: what the question says about it: "under the standard".
-        terms: its search terms in order.
+        terms: the search terms of the term in order.
+        with_context: the same with those of the context: of "data in use", which has none.
         short: the term, if it is an abbreviation; else empty.
         is_long_form: whether only the long form of an abbreviation is asked for.
-        is_known: whether the question takes the term as known, so that what a text says of it may be an answer.
+        is_known: whether the question takes the term as known ("the dress code"), so that what a text says of it may be
+            an answer.
     """
 
     text: str = ""
     context: str = ""
     terms: tuple[str, ...] = ()
+    with_context: tuple[str, ...] = ()
     short: str = ""
     is_long_form: bool = False
     is_known: bool = False
 
 
-def asked_term(match: re.Match[str]) -> AskedTerm:
-    """Return what a match of `EXPLAINED` or `NAMED` asks for."""
+def asked_term(question: str, *, in_so_many_words: bool) -> AskedTerm | None:
+    """Return the term that a question wants explained, or None.
+
+    Args:
+        in_so_many_words: read "what does X mean", "define X", "what counts as X" ...; else "what is X".
+
+    >>> asked_term("What does RTO stand for?", in_so_many_words=True).short
+    'RTO'
+    """
+    asked = _BESIDE.sub("", question)
+    forms = _IN_SO_MANY_WORDS if in_so_many_words else _WHAT_IS
+    match = next((match for form in forms if (match := form.search(asked))), None)
+    if match is None:
+        return None
     named = match.groupdict()
-    text = next(
-        named[name] for name in ("meant", "by", "does", "of", "as", "word", "single", "named") if named.get(name)
-    )
+    text = _FRAME.sub("", named["term"]).strip("\"'“”‘’ ")
     term = _CONTEXT.sub("", text)
-    context = text[len(term) :] + match.string[match.end() :]
-    short = _SHORT_FORM.fullmatch(term.strip())
-    is_long_form = bool(short) and (named.get("long") == "stand for" or bool(named.get("spelt")))
-    return AskedTerm(
-        term, context, tuple(terms(term)), short[1] if short else "", is_long_form, bool(named.get("known"))
-    )
+    words = tuple(terms(term))
+    if not words or len(words) > _MOST_TERMS:
+        return None
+    short = _SHORT_FORM.fullmatch(term)
+    spelt = any(named.get(name) for name in ("spell", "stand", "stands"))
+    context = f"{text[len(term) :]} {question[len(asked) :]}"
+    known = bool(named.get("known"))
+    return AskedTerm(term, context, words, tuple(terms(text)), short[0] if short else "", bool(short and spelt), known)
+
+
+_IS_A: Final = re.compile(
+    r"\b(?:(?:is|are) (?:an?|the|any|those|all|one|when|where|how|what|someone|anyone|used to|defined)\b"
+    r"|(?<!not )means?\b|refers? to\b|stands? for\b|defined as\b|includes?\b|determines?\b)|[–—:]| - ",
+    re.IGNORECASE,
+)
+_IS: Final = re.compile(
+    r"\b(?:is|are)\b(?! (?:not|never|no longer|subject to)\b| (?:\w+ly )?\w+(?:ed|en|wn)"
+    r"(?:[,.;]| (?:by|in|at|on|to|for|with|from|when|until|unless|as|and|or|before|after)\b))",
+    re.IGNORECASE,
+)
+_OPENING: Final = re.compile(r"\W*(?:\d{1,3}\]:\W*)?(?:(?:an?|the)\b)?\s*", re.IGNORECASE)
+_CONDITION: Final = re.compile(r"(?:if|when|where|once|as|for|use of|using)\b", re.IGNORECASE)
+_BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
+_CALLED: Final = re.compile(
+    r"\b(?:known as|called|referred to as|termed|a\.?k\.?a\.?|i\.e\.,?)\s+(?:an?\s+|the\s+)?['\"“‘]?", re.IGNORECASE
+)
+_RULE: Final = re.compile(r"\b(?:must|shall|should|may|can)\b", re.IGNORECASE)
+
+_NEARLY: Final = 0.8
+_SPELT: Final = 0.3
+_LONGER: Final = 1
+_TOLD_OF: Final = 0.1
+"""Fitness of a statement that does not explain the term, for a question that takes it as known."""
 
 
 def explains(asked: AskedTerm, statement: Statement) -> float:
@@ -86,16 +124,21 @@ def explains(asked: AskedTerm, statement: Statement) -> float:
     spelt = _spells_out(asked.short, statement) if asked.short else 0.0
     if asked.is_long_form:
         return spelt
+    least = _TOLD_OF if asked.is_known else 0.0
+    both = dict.fromkeys((asked.terms, asked.with_context))
+    return max(spelt * _SPELT, least, *(_explains(asked.short, wanted, statement) for wanted in both))
+
+
+def _explains(short: str, wanted: tuple[str, ...], statement: Statement) -> float:
     text = statement.text()
-    least = _TOLD_OF if asked.is_known or not asked.terms else 0.0
-    if not asked.terms:
-        return least
     if statement.kind is StatementKind.ROW:
         cells = [tuple(terms(statement.text((cell.span,)))) for cell in statement.cells]
-        return max(spelt, 1.0 if asked.terms in cells[:1] else least)
+        return float(wanted in cells[:1])
     whole = statement.text((*statement.above, *statement.spans))
-    ways = (spelt * _SPELT, _says_what(asked, text), _says_what(asked, whole), _below_heading(asked, statement))
-    return max(*ways, _NEARLY if _is_called(asked, text) else least)
+    called = _NEARLY if _is_called(wanted, text) else 0.0
+    return max(
+        called, _says_what(short, wanted, text), _says_what(short, wanted, whole), _entry(short, wanted, statement)
+    )
 
 
 def _spells_out(short: str, statement: Statement) -> float:
@@ -109,34 +152,35 @@ def _spells_out(short: str, statement: Statement) -> float:
     return 0.4 if any(short in acronyms(heading) for heading in statement.headings[-1:]) else 0.0
 
 
-def _says_what(asked: AskedTerm, text: str) -> float:
+def _says_what(short: str, wanted: tuple[str, ...], text: str) -> float:
     """Return whether a text begins with the term and says what it is."""
     opening = _OPENING.sub("", text, count=1)
-    meaning = _SAYS_WHAT.search(opening)
-    if meaning is None or not terms(opening[meaning.end() :]):
+    meaning = _IS_A.search(opening) or _IS.search(opening)
+    if meaning is None or _CONDITION.match(opening) or not terms(opening[meaning.end() :]):
         return 0.0
     head = opening[: meaning.start()]
+    full = 1.0 if _IS_A.match(opening, meaning.start()) else _NEARLY
+    if short and head.rstrip().endswith(f"({short})"):
+        return full
     written = terms(_BRACKETED.sub("", head))
-    if asked.short and head.rstrip().endswith(f"({asked.short})"):
-        return 1.0
-    if not all(closest(term, frozenset(written)) > 0.0 for term in asked.terms):
+    if not all(closest(term, frozenset(written)) > 0.0 for term in wanted):
         return 0.0
-    if written[: len(asked.terms)] == list(asked.terms):
-        return 1.0
-    return _NEARLY if len(written) <= len(asked.terms) + _LONGER else 0.0
+    is_short = len(written) <= len(wanted) + _LONGER
+    if written[: len(wanted)] == list(wanted) and (is_short or "," in head):
+        return full
+    return full * _NEARLY if is_short else 0.0
 
 
-def _below_heading(asked: AskedTerm, statement: Statement) -> float:
+def _entry(short: str, wanted: tuple[str, ...], statement: Statement) -> float:
     """Return whether a statement is the first one below a heading that is the term, as in a glossary."""
     heading = statement.headings[-1] if statement.headings else ""
-    is_long_form = bool(asked.short) and f"({asked.short})" in heading
-    is_entry = is_long_form or tuple(terms(_BRACKETED.sub("", heading))) == asked.terms
+    is_long_form = bool(short) and f"({short})" in heading
+    is_entry = is_long_form or tuple(terms(_BRACKETED.sub("", heading))) == wanted
     is_first = not statement.around and not statement.above
-    return 1.0 if is_entry and is_first and not _RULE.search(statement.text()) else 0.0
+    return float(is_entry and is_first and not _RULE.search(statement.text()))
 
 
-def _is_called(asked: AskedTerm, text: str) -> bool:
+def _is_called(wanted: tuple[str, ...], text: str) -> bool:
     """Return whether a text names the term after what it stands for: "..., known as a vault key, ..."."""
-    count = len(asked.terms)
-    names = (terms(text[match.end() :])[:count] for match in re.finditer(_CALLED, text, re.IGNORECASE))
-    return count > 0 and any(tuple(name) == asked.terms for name in names)
+    names = (terms(text[match.end() :])[: len(wanted)] for match in _CALLED.finditer(text))
+    return any(tuple(name) == wanted for name in names)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from context_engine.answer.bands import Quantity, quantities
-from context_engine.answer.defining import EXPLAINED, NAMED, AskedTerm, asked_term
+from context_engine.answer.defining import AskedTerm, asked_term
 from context_engine.answer.quantities import SPELLED
 from context_engine.core.text import stems, term_weights, terms
 
@@ -199,8 +199,8 @@ def _want(name: str, asked: str, form: str, *holds: Expression, strict: bool = T
     return Want(name, asked, re.compile(form, re.IGNORECASE), holds, strict)
 
 
+_DEFINITION: Final = _want("definition", "a definition", r"^\W*what(?:'s| is| are)\b", strict=False)
 _KINDS: Final = (
-    _want("definition", "a definition", EXPLAINED, strict=False),
     _want("duration", "how often",
         r"\bhow (?:often|frequently|regularly|many times an? \w+)\b|\b(?:at what intervals?|frequency)\b",
         _E.FREQUENCY),
@@ -254,7 +254,7 @@ _KINDS: Final = (
         rf"|\b(?:in|at|on) (?:which|what) {_SITES}\b", _E.PLACE, strict=False),
     _want("list", "a list",
         r"\b(?:which|what)\b(?=.*\b(?:include|contain|consist of|comprise|show|cover|reflect)\b)", strict=False),
-    _want("definition", "a definition", NAMED, strict=False),
+    _DEFINITION,
     _want("list", "a list", r"\b(?:which|list|name)\b|\bwhat (?:are|kinds?|types?|sorts?)\b", strict=False),
     _want("fact", "a statement", r"^\W*(?:what|which|how)\b(?:'s| is| are| does| do)?", strict=False),
     _want("duration", "a duration", rf"^(?=.*\b{_PERIODS}s?\b)", _E.DURATION, _E.FREQUENCY),
@@ -350,6 +350,16 @@ def _question_last(text: str) -> list[str]:
     return [*sentences[: asks[-1]], *sentences[asks[-1] + 1 :], sentences[asks[-1]]] if asks else [text]
 
 
+def _want_of(plain: str, core: str) -> tuple[Want, AskedTerm | None]:
+    """Return what an English question, whole and without what leads into it, asks for, and of a definition the term."""
+    term = asked_term(plain, in_so_many_words=True) or asked_term(core, in_so_many_words=True)
+    if term:
+        return _DEFINITION, term
+    term = asked_term(core, in_so_many_words=False)
+    want = next((kind for kind in _KINDS if kind.form.search(core) and (term or kind is not _DEFINITION)), _FACT)
+    return want, term if want is _DEFINITION else None
+
+
 def read_question(text: str, language: str = "en") -> AskedQuestion:
     """Return what a question asks for.
 
@@ -364,13 +374,13 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     leads_in = _LEADS_IN.match(plain) or _TOPIC.match(plain)
     start = leads_in.end() if leads_in else 0
     core = FRAMED.sub("", plain[start:])
-    kinds = _KINDS if language == "en" else ()
-    want = next((kind for kind in kinds if kind.form.search(core)), _FACT)
+    want, term = _want_of(plain, core) if language == "en" else (_FACT, None)
     match = want.form.search(core)
-    term = asked_term(match) if match and want.name == "definition" else AskedTerm()
-    lead, rest = (_ASKS.sub(" ", part) for part in (plain[:start], term.text or want.form.sub(" ", core, count=1)))
+    lead, rest = (_ASKS.sub(" ", part) for part in (plain[:start], want.form.sub(" ", core, count=1)))
+    if term:
+        story, lead, rest = [*story, lead, term.context], "", term.text
     weights = term_weights(f"{lead} {rest}") or term_weights(plain)
-    beside = {word: LIGHT * weight for word, weight in term_weights(" ".join([*story, term.context])).items()}
+    beside = {word: LIGHT * weight for word, weight in term_weights(" ".join(story)).items()}
     counted = _COUNTED.search(core.casefold()) if want.name == "number" else None
     return AskedQuestion(
         whole,
@@ -384,5 +394,5 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
         is_price=want.holds == (Expression.AMOUNT, Expression.COUNT),
         is_duty=_DUTY.search(core) is not None,
         is_denied=_DENIED.search(plain) is not None and want.name != "rule",
-        term=term,
+        term=term or AskedTerm(),
     )

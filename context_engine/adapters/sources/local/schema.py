@@ -204,7 +204,11 @@ def has_database(root: Path) -> bool:
 
 def missing(root: Path) -> StoreError:
     """Return the error for a folder without a base."""
-    return StoreError(f"there is no knowledge base in {root}: create one with 'context-engine ingest PATH'")
+    for above in root.parents:
+        if above.is_file():
+            return StoreError(f"there is no knowledge base in {root}: {above.name!r} above it is a file, not a folder")
+    advice = "create one with 'context-engine ingest PATH', and the same --data-dir if this program has its own"
+    return StoreError(f"there is no knowledge base in {root}: {advice}")
 
 
 def connect(root: Path, *, write: bool) -> sqlite3.Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,9 @@ def test_a_rebuild_changes_it_and_so_does_another_base_in_its_place(placed, tmp_
 
 def test_reading_leaves_it_as_it_is(placed):
     assert changed(placed, lambda: placed.search("rule", source_id="sop", top_k=3)) == [False, False, False]
+
+
+def test_a_data_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(StoreError, match="'data' above it is a file, not a folder"):
+        LocalBase.open(tmp_path / "data" / "base")
