@@ -18,19 +18,28 @@ def _forms(*patterns: str) -> tuple[re.Pattern[str], ...]:
 _POLITE: Final = r"^\W*(?:(?:please|can|could|would|will|how|you|someone|anyone|somebody|we|one)\b\s*)*"
 _STRESSED: Final = r"(?: (?:exactly|actually|precisely|really))?"
 _THAT: Final = r"(?:it|that|this|those|they)"
+_NO_TERM: Final = (
+    r"(?!(?:how|why|who|whom|whose|when|where|which|what|whether|if|is|are|does|do|may|must|can|should)\b)"
+)
+_NO_STATE: Final = (
+    r"(?!(?:not|done|to|it|this|that|there|in|on|at)\b"
+    r"|\w+(?:ed|able|ible)(?=$| (?:for|in|to|by|when|before|after|if|under|on|at|from|with)\b))"
+)
+"""No participle: "what is required for travel" asks for a rule."""
 _IN_SO_MANY_WORDS: Final = _forms(
-    rf"{_POLITE}(?:explain|describe|define|(?P<spell>spell out)) (?:what )?(?P<term>.+?)(?: (?:is|are|means?))?$",
-    rf"{_POLITE}(?:tell (?:me|us) )?what (?P<term>(?!is\b|are\b|does\b|do\b).+?){_STRESSED} (?:is|are|means?)$",
-    r"^\W*(?:what|who|when|which)\b.{0,60}? (?:count|class|qualif|regard|consider|treat)\w* as (?P<term>.+)$",
+    rf"{_POLITE}(?:explain|describe|define|(?P<spell>spell out)) (?:what )?{_NO_TERM}(?P<term>.+?)"
+    r"(?: (?:is|are|means?))?$",
+    rf"{_POLITE}(?:tell (?:me|us) )?what (?!the\b|our\b|my\b){_NO_TERM}(?P<term>.+?){_STRESSED} (?:is|are|means?)$",
+    r"^\W*(?:what|who|when)\b.{0,60}? (?:count|class|qualif)\w* as (?P<term>.+)$",
     r"^\W*what(?:'s| is| are| do| does| did)?(?: (?:we|you|they|people))? (?:meant|mean) by (?P<term>.+)$",
     r"\bwhat (?:does|do) (?P<term>.+?) (?:(?P<stand>stand for)|mean|refer to)\b(?! time\b).*$",
     r"\b(?:definition|meaning) of (?P<term>.+)$",
-    r"^\W*(?P<term>.+?) (?:(?P<stands>stands? for)(?: what)?|meaning|definition|abbreviation)$",
+    rf"^\W*{_NO_TERM}(?P<term>.+?) (?:(?P<stands>stands? for)(?: what)?|meaning|definition|abbreviation)$",
     rf"^\W*(?P<term>(?:\S+ ){{0,2}}\S+?)(?: [-–—]|[,:]) (?:what|which \w+) (?:is|are|does) {_THAT}(?: mean)?$",
     rf"^\W*what(?:'s| is){_STRESSED} an? (?P<term>\S+)$",
 )
 _WHAT_IS: Final = _forms(
-    rf"^\W*what(?:'s| is| are){_STRESSED}(?: an?| (?P<known>the))? (?P<term>(?:\S+ ){{0,4}}?\S+?"
+    rf"^\W*what(?:'s| is| are){_STRESSED}(?: an?(?= ))? {_NO_STATE}(?P<term>(?:the )?(?:\S+ ){{0,4}}?\S+?"
     r"(?:,? (?:when|under|according to|within|in|for|and|as opposed to)\b.*)?)$"
 )
 _BESIDE: Final = re.compile(r"\?.*| [-–—] (?=(?:does|do|is|are|can)\b).*|[\s?.!]+$", re.DOTALL)
@@ -41,7 +50,11 @@ _CONTEXT: Final = re.compile(
     r",? (?:when|under|according to|within|in|for|and (?:why|how|when|what)|as opposed to)\b.*", re.IGNORECASE
 )
 _SHORT_FORM: Final = re.compile(r"(?=\w*[A-Z]\w*[A-Z])[\w&/-]+")
+_KNOWN: Final = re.compile(r"(?:the|our|your|my|their|its|this|these|those)\b", re.IGNORECASE)
+_PLURAL: Final = re.compile(r"\W*what are\b", re.IGNORECASE)
 _MOST_TERMS: Final = 5
+_LONGEST: Final = 300
+"""Characters of a question for a definition, so that its forms are matched in little time."""
 
 
 class AskedTerm(NamedTuple):
@@ -54,8 +67,8 @@ class AskedTerm(NamedTuple):
         with_context: the same with those of the context: of "data in use", which has none.
         short: the term, if it is an abbreviation; else empty.
         is_long_form: whether only the long form of an abbreviation is asked for.
-        is_known: whether the question takes the term as known ("the dress code"), so that what a text says of it may be
-            an answer.
+        is_known: whether the question takes the term as known ("the dress code", "what are ..."), so that what a text
+            says of it may be an answer.
     """
 
     text: str = ""
@@ -68,7 +81,7 @@ class AskedTerm(NamedTuple):
 
 
 def asked_term(question: str, *, in_so_many_words: bool) -> AskedTerm | None:
-    """Return the term that a question wants explained, or None.
+    """Return the term that a question of one sentence wants explained, or None.
 
     Args:
         in_so_many_words: read "what does X mean", "define X", "what counts as X" ...; else "what is X".
@@ -76,6 +89,8 @@ def asked_term(question: str, *, in_so_many_words: bool) -> AskedTerm | None:
     >>> asked_term("What does RTO stand for?", in_so_many_words=True).short
     'RTO'
     """
+    if len(question) > _LONGEST:
+        return None
     asked = _BESIDE.sub("", question)
     forms = _IN_SO_MANY_WORDS if in_so_many_words else _WHAT_IS
     match = next((match for form in forms if (match := form.search(asked))), None)
@@ -90,7 +105,7 @@ def asked_term(question: str, *, in_so_many_words: bool) -> AskedTerm | None:
     short = _SHORT_FORM.fullmatch(term)
     spelt = any(named.get(name) for name in ("spell", "stand", "stands"))
     context = f"{text[len(term) :]} {question[len(asked) :]}"
-    known = bool(named.get("known"))
+    known = bool(_KNOWN.match(named["term"]) or _PLURAL.match(asked))
     return AskedTerm(term, context, words, tuple(terms(text)), short[0] if short else "", bool(short and spelt), known)
 
 

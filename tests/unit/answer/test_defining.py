@@ -98,3 +98,27 @@ def test_of_a_term_that_is_taken_as_known_anything_may_be_told(passage) -> None:
     text = "The dress code allows jeans on Fridays."
     assert answers("What is the dress code?", passage(text)) == [text]
     assert answers("What is a dress code?", passage(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "want"),
+    [
+        ("Tell me what the notice period is", "duration"),
+        ("Describe how to return a key", "steps"),
+        ("Explain why keys are counted", "reason"),
+        ("Who approves the key definition?", "role"),
+        ("What is required for a night key?", "fact"),
+        ("What must be treated as secret?", "fact"),
+        ("Which losses qualify as key losses?", "list"),
+        ("What is the mean time to repair of a lock?", "fact"),
+    ],
+)
+def test_other_questions_ask_for_no_definition(question: str, want: str) -> None:
+    assert read_question(question).want.name == want
+
+
+@pytest.mark.parametrize(
+    "question", ["What are night keys?", "Explain the night key rule", "What is the night key rule?"]
+)
+def test_these_take_the_term_as_known(question: str) -> None:
+    assert term(question).is_known
