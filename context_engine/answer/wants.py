@@ -293,6 +293,7 @@ _ASKED_BOUNDS: Final = {
 }
 _DUTY: Final = re.compile(r"\b(?:must|shall|required?|requires|needs?|ha(?:s|ve) to|mandatory)\b", re.IGNORECASE)
 _DENIED: Final = re.compile(r"\b(?:not|no longer|never|without|cannot|exempt(?:ed)?)\b|n't\b", re.IGNORECASE)
+_MOST_READ: Final = 1_000  # characters of a sentence; what follows counts as little as a story before it
 _WHATS: Final = re.compile(r"\bwhats\b", re.IGNORECASE)
 _HYPHENED: Final = re.compile(r"(?<=\d)-(?=[a-z])")  # "5-year" is a number with its unit, no code
 _COUNTED: Final = re.compile(
@@ -370,7 +371,8 @@ def read_question(text: str, language: str = "en") -> AskedQuestion:
     'duration'
     """
     whole = _HYPHENED.sub(" ", " ".join(_WHATS.sub("what's", text.replace("’", "'")).split()))
-    *story, plain = _question_last(whole)
+    *story, sentence = _question_last(whole)
+    story, plain = [*story, sentence[_MOST_READ:]], sentence[:_MOST_READ]
     leads_in = _LEADS_IN.match(plain) or _TOPIC.match(plain)
     start = leads_in.end() if leads_in else 0
     core = FRAMED.sub("", plain[start:])
