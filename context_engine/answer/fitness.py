@@ -228,19 +228,24 @@ def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
 
 
 def _acts(question: AskedQuestion, text: str, place: Span) -> float:
-    """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R"."""
+    """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R".
+
+    The role of which the question asks to whom it reports is no answer. Where the question has a general verb ("carries
+    out", "puts"), whoever does anything acts.
+    """
     before, after = _around(text, place, _NEAR)
     if question.before and _TOWARDS[question.before].search(before):
-        return 1.0
+        return 0.0 if question.weights.keys() >= _terms_of(text[slice(*place)]) else 1.0
     act = question.act
     before, after = _CLAUSE.split(before)[-1], _CLAUSE.split(after)[0]
     if closest_of((act,), after):
         return 1.0
     if closest_of((act,), before):
         return 1.0 if _AGENT.search(before) else _ROLE_FIRST
-    if question.weights.get(act, 0.0) < 1.0 and _BY.search(before):  # "who carries out checks": "performed by R"
+    is_general = question.weights.get(act, 0.0) < 1.0
+    if is_general and _BY.search(before):
         return _ROLE_FIRST
-    return _OTHER_ACT if _ACTS.match(after) else 0.0
+    return (_ROLE_FIRST if is_general else _OTHER_ACT) if _ACTS.match(after) else 0.0
 
 
 ABOVE: Final = 0.95

@@ -104,8 +104,8 @@ class Expression(Enum):
         r"|in (?:the )?(?:case|event)|after|upon"
         r"|with (?:the )?(?:\w+ ){0,3}(?:approval|consent|permission|authori[sz]ation))\b"
     )
-    ROLE = _form(rf"\b(?:{_POST}|{_BODY})\b")
-    PARTY = _form(rf"\b(?:{_PARTY})\b")
+    ROLE = _form(rf"\b(?:{_POST}|{_BODY})\b(?!-\w)")
+    PARTY = _form(rf"\b(?:{_PARTY})\b(?!-\w)")
     RULE = _form(
         r"\b(?:must|shall|should|may|can|cannot|could|will|would|required?|requires|mandatory|optional|prohibit\w*|forbidden"
         r"|allow(?:ed|s)?|permit\w*|permissible|restricted|banned|not|no|never|none|only|needs? to|(?:is|are) to|n/r"

@@ -421,3 +421,20 @@ def test_commissions_and_desks_are_bodies(passage, body) -> None:
 def test_whose_job_it_is_asks_who_does_it(passage) -> None:
     text = "The vault officer counts the spare keys."
     assert texts("Whose job is it to count the spare keys?", passage(text)) == [text]
+
+
+def test_a_role_does_not_report_to_itself(passage) -> None:
+    text = "The tally is delegated to the vault officer. The vault officer reports to the board of keys."
+    assert texts("To whom does the vault officer report?", passage(text))[0] == (
+        "The vault officer reports to the board of keys."
+    )
+
+
+def test_whoever_does_anything_answers_a_general_verb(passage) -> None:
+    text = "Key tags are of brass. The key manager is responsible for the tags on keys."
+    assert texts("Who puts tags on keys?", passage(text))[0] == "The key manager is responsible for the tags on keys."
+
+
+def test_a_part_of_a_compound_is_no_body(passage) -> None:
+    text = "Company-owned keys are wiped after a loss. A lost key is wiped by the key manager."
+    assert texts("Which role wipes a lost key?", passage(text))[0] == "A lost key is wiped by the key manager."
