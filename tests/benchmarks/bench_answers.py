@@ -7,7 +7,7 @@ ingested into a base of its own, each question is searched, and `extract` answer
 Its questions are those that the kinds of questions were made with ("development"), others of the same hand ("held"),
 short factual ones by somebody else ("factual"), and ones in everyday words, some with a story before them ("everyday").
 Others ask what a term means ("definitions", and "wordings" as different as people's are) and who does something
-("roles"; nothing was made with "roles, held").
+("roles" and, by another hand, "roles, others").
 The demo bank has its own questions, with the keys of `demo_answers.jsonl` (none for bare codes), and some more that
 analysts and new employees could ask (`demo_chat_questions.jsonl`).
 
