@@ -128,6 +128,8 @@ _CALLED: Final = re.compile(
 _RULE: Final = re.compile(r"\b(?:must|shall|should|may|can)\b", re.IGNORECASE)
 
 _NEARLY: Final = 0.8
+_BARE: Final = 0.7
+"""Fitness of "X is ..." without an article, which may tell a property: "an RTO is about time"."""
 _SPELT: Final = 0.3
 _LONGER: Final = 1
 _TOLD_OF: Final = 0.1
@@ -148,7 +150,7 @@ def _explains(short: str, wanted: tuple[str, ...], statement: Statement) -> floa
     text = statement.text()
     if statement.kind is StatementKind.ROW:
         cells = [tuple(terms(statement.text((cell.span,)))) for cell in statement.cells]
-        return float(wanted in cells[:1])
+        return (1.0 if len(cells) == 2 else _NEARLY) if wanted in cells[:1] else 0.0
     whole = statement.text((*statement.above, *statement.spans))
     called = _NEARLY if _is_called(wanted, text) else 0.0
     return max(
@@ -174,7 +176,7 @@ def _says_what(short: str, wanted: tuple[str, ...], text: str) -> float:
     if meaning is None or _CONDITION.match(opening) or not terms(opening[meaning.end() :]):
         return 0.0
     head = opening[: meaning.start()]
-    full = 1.0 if _IS_A.match(opening, meaning.start()) else _NEARLY
+    full = 1.0 if _IS_A.match(opening, meaning.start()) else _BARE
     if short and head.rstrip().endswith(f"({short})"):
         return full
     written = terms(_BRACKETED.sub("", head))

@@ -83,6 +83,12 @@ def test_a_row_of_a_table_of_terms_explains_its_first_cell(passage) -> None:
     assert answers("NKR stands for?", passage(text)) == ["Abbreviation: NKR; Term: Night Key Register"]
 
 
+def test_a_meaning_comes_before_a_property_and_before_a_row_of_figures(passage) -> None:
+    table = "| Loss | Amount | Customers |\n|---|---|---|\n| Near miss | none | none |"
+    text = f"{table}\n\nA near miss is about luck.\n\nA near miss means a loss that did not happen."
+    assert answers("What is a near miss?", passage(text))[0] == "A near miss means a loss that did not happen."
+
+
 def test_a_term_may_be_named_after_what_it_stands_for(passage) -> None:
     text = "Some branches keep a second one, known as a night key, in the safe."
     assert answers("what is a night key", passage(text)) == [text]
