@@ -230,8 +230,8 @@ def _around(text: str, place: Span, reach: int) -> tuple[str, str]:
 def _acts(question: AskedQuestion, text: str, place: Span) -> float:
     """Return how likely the role at a place is the one that acts: "R approves", "approved by R", "report to R".
 
-    The role of which the question asks to whom it reports is no answer. Where the question has a general verb ("carries
-    out", "puts"), whoever does anything acts.
+    A role that the question itself names does not answer to whom that role reports. If the verb of the question is
+    general ("carries out", "puts"), any verb will do.
     """
     before, after = _around(text, place, _NEAR)
     if question.before and _TOWARDS[question.before].search(before):

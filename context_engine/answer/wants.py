@@ -353,10 +353,10 @@ def _question_last(text: str) -> list[str]:
 
 def _want_of(plain: str, core: str) -> tuple[Want, AskedTerm | None]:
     """Return what an English question, whole and without what leads into it, asks for, and of a definition the term."""
-    term = asked_term(plain, in_so_many_words=True) or asked_term(core, in_so_many_words=True)
+    term = asked_term(plain, explicit=True) or asked_term(core, explicit=True)
     if term:
         return _DEFINITION, term
-    term = asked_term(core, in_so_many_words=False)
+    term = asked_term(core, explicit=False)
     want = next((kind for kind in _KINDS if kind.form.search(core) and (term or kind is not _DEFINITION)), _FACT)
     return want, term if want is _DEFINITION else None
 

@@ -207,7 +207,7 @@ def missing(root: Path) -> StoreError:
     for above in root.parents:
         if above.is_file():
             return StoreError(f"there is no knowledge base in {root}: {above.name!r} above it is a file, not a folder")
-    advice = "create one with 'context-engine ingest PATH', and the same --data-dir if this program has its own"
+    advice = "create one with 'context-engine ingest PATH' (--data-dir FOLDER, if this program names a data folder)"
     return StoreError(f"there is no knowledge base in {root}: {advice}")
 
 

@@ -89,7 +89,7 @@ class StoreView(NamedTuple):
 
 
 ROW_ONLY: Final = {"_source": False, "docvalue_fields": ["row"], "track_total_hits": False}
-"""What a search asks for that needs the numbers of rows alone: no stored text is read for it."""
+"""The part of a search that returns row numbers alone; the server then reads no stored text."""
 
 
 def numbers_of(result: Mapping[str, Any]) -> list[int]:

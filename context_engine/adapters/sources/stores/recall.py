@@ -18,12 +18,12 @@ from context_engine.core.protocols import LEAST_RECALL
 WATCH_EVERY: Final = 50
 """Of so many searches of a class one is run both ways, the first among them."""
 LEAST_MEASURED: Final = 5
-"""An index is given up after so many measurements: one hard question alone does not condemn it."""
+"""Fewest measurements before an index is given up: one hard question is not enough."""
 _REMEMBERED: Final = 20
 
 
 class SearchWay(Enum):
-    """How the vectors of a class are searched; of `BOTH` the exact rows are the answer, and the recall is measured."""
+    """How the vectors of a class are searched. `BOTH` measures the recall, and answers with the exact rows."""
 
     INDEX = "index"
     BOTH = "both"
