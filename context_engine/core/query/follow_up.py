@@ -40,6 +40,7 @@ _ENGLISH_EMPTY: Final = _ENGLISH_ASKING | frozenset(
         " any some mean means meant happen happens apply applies work works long often much many",
     )
 )
+_TOPIC_ENDS: Final = re.compile(r" [-–—] |: ")
 _LONGEST: Final = 120
 _MOST_JOINED: Final = 7
 _MOST_POINTING: Final = 6
@@ -76,7 +77,13 @@ def needs_subject(question: str) -> bool:
         return False
     if any(rule.fullmatch(lowered) for rule in (_CHINESE, _JAPANESE, _PORTUGUESE, _ENGLISH_ALONE)):
         return True
-    return _is_english_follow_up(_WORD.findall(text), lowered)
+    return not _names_topic(lowered) and _is_english_follow_up(_WORD.findall(text), lowered)
+
+
+def _names_topic(lowered: str) -> bool:
+    """Return whether a telling word stands before a dash or colon: "MFA - what is that?"."""
+    topic, *rest = _TOPIC_ENDS.split(lowered)
+    return bool(rest) and not _ENGLISH_EMPTY.union(_ENGLISH_POINTING).issuperset(_WORD.findall(topic))
 
 
 def _is_english_follow_up(words: list[str], lowered: str) -> bool:

@@ -93,3 +93,8 @@ def test_a_complete_question_is_answered_as_before(ask: Callable[..., SearchResu
     assert answer.variables == {**before.variables, "question": "complete"}
     assert "question" not in before.variables
     assert (answer.text, answer.json) == (before.text, before.json)
+
+
+def test_a_topic_before_a_dash_is_a_subject() -> None:
+    assert not needs_subject("MFA - what is that?") and not needs_subject("Night keys: is it allowed?")
+    assert needs_subject("And then - what about that?")
