@@ -50,11 +50,17 @@ def status(result):
 
 
 @pytest.fixture
-def ask(make_engine, spec_of, chunk_of):
+def good(spec_of):
+    """A source whose own limit outlasts every move of the other's clock."""
+    return spec_of(1, timeout_s=50.0)
+
+
+@pytest.fixture
+def ask(make_engine, good, spec_of, chunk_of):
     """Searches a good source and one that is given, which may take 20 s; returns the status of the latter."""
 
     def over(source):
-        engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=20.0), source)], clock=source.clock)
+        engine = make_engine([(good, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=20.0), source)], clock=source.clock)
 
         def run():
             result = engine.search(request(deadline_s=60.0))
@@ -104,9 +110,9 @@ def test_a_caller_in_a_hurry_makes_no_source_slow_for_others(make_engine, chunk_
     assert source.calls == 6
 
 
-def test_after_the_pause_it_is_tried_in_the_background(make_engine, spec_of, chunk_of):
+def test_after_the_pause_it_is_tried_in_the_background(make_engine, good, spec_of, chunk_of):
     source = Scripted([chunk_of("b", 0.9)], seconds=12.0)
-    engine = make_engine([(1, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=20.0), source)], clock=source.clock)
+    engine = make_engine([(good, [chunk_of("a", 0.9)]), (spec_of(2, timeout_s=20.0), source)], clock=source.clock)
     for _ in range(3):
         engine.search(request(deadline_s=60.0))
     source.clock.seconds += recall._PAUSE_S
