@@ -11,7 +11,7 @@ import org.neo4j.dbms.api.DatabaseManagementServiceBuilder;
 
 /**
  * Runs one server on loopback until the process ends: {@code Launcher FOLDER BOLT_PORT PASSWORD}. It also speaks TLS,
- * with FOLDER/tls/public.crt and private.key.
+ * with FOLDER/tls/public.crt and private.key. Its page cache has 64 MB, or as -Dpage_cache_mb says.
  */
 public final class Launcher {
     private Launcher() {}
@@ -29,7 +29,7 @@ public final class Launcher {
             .setConfig(tls.base_directory, Path.of(args[0], "tls"))
             .setConfig(GraphDatabaseSettings.auth_enabled, true)
             .setConfig(GraphDatabaseSettings.auth_max_failed_attempts, 1000)
-            .setConfig(GraphDatabaseSettings.pagecache_memory, 64L << 20)
+            .setConfig(GraphDatabaseSettings.pagecache_memory, Long.getLong("page_cache_mb", 64) << 20)
             .setConfig(GraphDatabaseSettings.preallocate_logical_logs, false)
             .build();
         if (isNew) {
