@@ -39,6 +39,7 @@ _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open; many callers share a few sets."""
 _REBUILD = "run 'context-engine kb rebuild'"
+_FileId = tuple[int, int]
 _FileStamp = tuple[int, int, int]
 _Stamp = tuple[_FileStamp, ...]
 _Name = tuple[int, tuple[int, ...]]
@@ -46,7 +47,7 @@ _Moment = tuple[BaseState, _Stamp]
 
 
 class Pool:
-    """Read-only connections, each used by one thread at a time.
+    """Read-only connections, each used by one thread at a time; all of the file that has the database's name now.
 
     Each search in progress has two open files, the base and its log; one more is shared by all.
     """
@@ -56,6 +57,7 @@ class Pool:
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._epoch = 0
+        self._file: _FileId | None = None
         forget_in_child(self)
 
     def forget(self) -> None:
@@ -75,8 +77,11 @@ class Pool:
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        file = _file_id(self._root)
+        if file != self._file:  # the folder was replaced by another one
+            self.close()
         with self._lock:
-            epoch = self._epoch
+            self._file, epoch = file, self._epoch
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             if not schema.has_database(self._root):
@@ -275,6 +280,15 @@ class Viewer:
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
         return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {}, {}, {})
+
+
+def _file_id(root: Path) -> _FileId | None:
+    """Return the device and the number of the database's file, or None if it cannot be reached."""
+    try:
+        status = os.stat(f"{root}/{schema.DATABASE}")  # noqa: PTH116  in every search
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _await_log(connection: sqlite3.Connection) -> None:

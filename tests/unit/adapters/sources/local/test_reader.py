@@ -202,3 +202,16 @@ def test_an_index_is_looked_at_twenty_times_while_it_changes(
     else:
         assert viewer._open((), "base") == "opened"
         assert len(seen) == looks
+
+
+def test_another_base_put_in_the_place_of_the_folder_is_searched_at_once(base: LocalBase, folder: Path) -> None:
+    other = folder.with_name("other")
+    with LocalBase.open(other, create=True, embedder=FakeEmbedder(16)) as prepared, prepared.writer() as writer:
+        put(writer, "blue")
+    assert [chunk.chunk_id for chunk in found(base, "red")] == ["red"]
+    folder.rename(folder.with_name("former"))
+    other.rename(folder)
+    assert [chunk.chunk_id for chunk in base.search("limit", source_id="sop", top_k=9)] == ["blue"]
+    folder.rename(other)
+    with pytest.raises(StoreError, match="there is no knowledge base in"):
+        found(base, "blue")
