@@ -87,7 +87,7 @@ def _latin(text: str) -> str:
 
 _IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/][A-Za-z0-9]+)+)(?![\w-])")
 _INSTRUMENT: Final = re.compile(
-    r"((?:[A-Z][\w&]*\s+){0,3})"
+    r"(?<![A-Z0-9&])((?:[A-Z][\w&]*\s+){0,3})"
     r"((?:notices?|circulars?|guidelines?|directives?|regulations?|bulletins?|forms?|policy|policies|standards?)"
     r"\s+(?:no\.?\s*)?((?:[A-Z]{1,6}[-/ ]?)?)\d[\w./-]*+(?:\(\w{1,4}\))*+)"
     r"(?!\s?%|\s(?:(?:business|working|calendar)\s)?(?:hours?|minutes?|days?|weeks?|months?|years?|percent|bps)\b)",
