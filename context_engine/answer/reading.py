@@ -160,7 +160,7 @@ _PHRASE: Final = re.compile("|".join(rf"\b({form})\b" for form in _PHRASES.value
 _PHRASE_NAMES: Final = tuple(_PHRASES)
 _SCANNER: Final = re.compile(
     rf"(?P<date>{DATE})|(?P<mark>§\d+§)|(?P<letter>§[ai]§)"
-    r"|(?P<code>[a-z]\w*(?:[-./]\w+)*?[-./]?\d\w*(?:[-./]\w+)*(?:\(\w{1,4}\))*"
+    r"|(?P<code>(?=[^\s\d]{1,80}\d)[a-z]\w*(?:[-./]\w+)*?[-./]?\d\w*(?:[-./]\w+)*(?:\(\w{1,4}\))*"
     r"|\d+(?:\.\d+){2,}(?:\.?\(\w{1,4}\))*|\d+(?:\.\d+)*(?:\.?\(\w{1,4}\))+"
     r"|\d+[a-z]\w*(?<!\dm)(?<!\dbn)(?<!\dk)(?<!\dmn))"
     rf"|(?P<number>{NUMBER})"
@@ -171,13 +171,13 @@ _MONTH_OF_MAY: Final = re.compile(
     r"(\b(?:on|by|until|before|after|from|since|to) \d{1,2}(?:st|nd|rd|th)? )may\b"
     r"|\bmay(?= (?:\d{1,2}(?:st|nd|rd|th)?,? )?\d{4}\b)"
 )
-_RANGE: Final = re.compile(r"(?<![\w-])(\d[\d,.]*) ?- ?(?=\d[\d,.]*(?![\w-]))")
+_RANGE: Final = re.compile(r"(?<![\w-])(?<!\d[.,])(\d[\d,.]*) ?- ?(?=\d[\d,.]*(?![\w-]))")
 _TYPOGRAPHY: Final = str.maketrans(
     {"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": ",", "\u00a0": " ", "\u2011": "-", "\u2010": "-"}
 )
 _NOT: Final = re.compile(r"\b(?:(ca)|(wo)|(sha)|(\w+))n't\b")
 _SHORTENED: Final = {1: "can", 2: "will", 3: "shall"}
-_WHEREAS: Final = re.compile(r"((?:\w+\W+){3}\w+), (?:while|whilst|whereas) ")
+_WHEREAS: Final = re.compile(r"(\b(?:\w+\W+){3}\w+), (?:while|whilst|whereas) ")
 """A comma before "while" sets two statements side by side; without one, or at a beginning, it is a condition."""
 _INSERTED: Final = re.compile(
     r"\b((?:must|shall|may|should|can|will)(?: not)?), (?!(?:if|unless|where|when|until|subject|except|only|and|or)\b)"

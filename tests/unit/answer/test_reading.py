@@ -82,3 +82,9 @@ def test_references_and_names() -> None:
 def test_acts_and_sides_are_told_from_plain_words() -> None:
     assert keys("The higher limit was approved.", MeaningKind.SIDE) == ["higher", "approv"]
     assert read("the committee") == (MeaningToken(MeaningKind.WORD, "committe", "committee"),)
+
+
+@pytest.mark.parametrize("part", ["a", "ab-", "c1", "a_", "1.", "1-", "a.b/", "(a)", "a'b"])
+def test_a_run_of_any_length_is_read(part: str) -> None:
+    """A pattern that looks for its end from each of its characters would need minutes for each."""
+    assert read(part * 15_000 + " breaches must be reported")[-1].key == keys("reported", MeaningKind.WORD)[0]
