@@ -228,8 +228,8 @@ def answerer_of(
 
 
 def _spending(deployment: Deployment, request: SearchRequest, job: JobShare | None) -> Spending:
-    domain = deployment.known_to(request.principal).domain(request.domain)
     settings = settings_of(deployment, request)
+    domain = deployment.known_to(request.principal).domain(request.domain)
     budget = Budget(deployment.setup.data_dir(deployment.data_dir), PriceTable(settings.prices), SystemClock())
     spender = Spender(request.request_id or uuid4().hex, domain.domain, domain.timezone, job and job.job_id)
     limits = CostLimits.of(settings)
@@ -245,6 +245,14 @@ def _elsewhere(job: JobShare, budget: Budget, spender: Spender) -> Decimal:
 
 
 def settings_of(deployment: Deployment, request: SearchRequest) -> Settings:
-    """Return the settings of a request's domain and persona, without those of the call."""
-    domain = deployment.known_to(request.principal).domain(request.domain)
-    return deployment.setup.resolver.base(domain, request.persona).values
+    """Return the settings of a request's domain and persona, without those of the call.
+
+    Raises:
+        InvalidRequest: the domain or the persona is unknown; the refusal is recorded like one of a search.
+    """
+    try:
+        domain = deployment.known_to(request.principal).domain(request.domain)
+        return deployment.setup.resolver.base(domain, request.persona).values
+    except InvalidRequest:
+        deployment.engine.search(request)  # refused for the same reason, and recorded
+        raise

@@ -4,7 +4,8 @@
     python check_proof.py LOG.tlog-consistency --since OLD-CHECKPOINT --key VKEY    the log only grew since then
     python check_proof.py BINDER/MANIFEST --key VKEY                                a binder of cases is as it was made
 
-Needs Python 3.9 and the package `cryptography`, nothing else. Exit code 0: proved, and what; 1: not, and why; 2: usage.
+Needs Python 3.9 and the package `cryptography`, nothing else. Exit code 0: proved, and what; 1: not, and why (without
+--key nothing is); 2: usage.
 Formats: c2sp.org/tlog-proof, tlog-witness, tlog-checkpoint, tlog-cosignature, signed-note; RFC 6962, section 2.1.
 """
 
@@ -155,6 +156,7 @@ def main() -> int:
             listed = head.rstrip("\n").split("\n")[1:]
             lines_out, note, what = [check_files(listed, options.proof.parent)], text, "manifest"
         else:
+            expect(older or lines[0][:4] != "old ", "this is a proof of growth: give the older checkpoint (--since)")
             lines_out, what = [check_growth(lines, note, older) if older else check_entry(lines, note)], "checkpoint"
         lines_out += [signer(note, key, what) for key in (options.key, *options.witness) if key]
     except OSError as error:
@@ -162,8 +164,8 @@ def main() -> int:
     except ValueError as error:
         lines_out, good = [f"NOT PROVED: {error}."], False
     else:
-        good = True
-        if not options.key:
+        good = options.key is not None
+        if not good:
             lines_out.append("NOT PROVED: who says so. Without --key anybody can have made this file.")
     shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in "\n".join(lines_out))
     sys.stdout.buffer.write(f"{shown}\n".encode())

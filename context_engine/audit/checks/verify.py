@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -27,8 +28,11 @@ from context_engine.audit.checks.tree import Tree, read_upper
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.ledger.database import About
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.schema import METADATA, checkpoint
+from context_engine.audit.ledger.schema import METADATA, checkpoint, record
+from context_engine.core.models import utc_text
+from context_engine.core.text import counted
 
+_CLOCKS_DIFFER: Final = timedelta(hours=1)  # between machines that write to one ledger
 _STRETCH: Final = 64  # tiles checked at once: 16,384 records
 Progress = Callable[[int, int], None]
 """Receives the number of records checked and the total."""
@@ -120,7 +124,36 @@ def _checked(
     read.findings.extend(check_schema(connection, indexes=not log_alone))
     if not log_alone:
         read.findings.extend(_derived_tables(connection, read, later, plan, newest))
-    return _verification(read, plan, trust, checked, later, witnesses, given)
+    unordered = "" if log_alone else _unordered(connection)
+    return _verification(read, plan, trust, checked, later, witnesses, given, unordered)
+
+
+def _unordered(connection: Connection) -> str:
+    """Return a sentence on records that are dated long before an earlier record; "" if there is none."""
+    places: list[tuple[int, datetime, int, datetime]] = []
+    latest: tuple[int, datetime] | None = None
+    for index, written in connection.execute(select(record.c.idx, record.c.time).order_by(record.c.idx)):
+        moment = _moment(written)
+        if moment is None:  # a damaged row, which the checks of the rows report
+            continue
+        if latest is None or moment >= latest[1]:
+            latest = (index, moment)
+        elif latest[1] - moment > _CLOCKS_DIFFER:
+            places.append((index, moment, *latest))
+    if not places:
+        return ""
+    index, moment, earlier, before = places[0]
+    return (
+        f"The times of {counted(len(places), 'record')} are wrong, or those before them: record {index} is dated "
+        f"{utc_text(moment)}, and record {earlier}, before it in the log, {utc_text(before)}."
+    )
+
+
+def _moment(written: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(written)).astimezone(UTC)
+    except ValueError:
+        return None
 
 
 def _read(
@@ -177,6 +210,7 @@ def _verification(
     later: LateRecords,
     witnesses: Sequence[VerifierKey],
     given: Sequence[VerifierKey],
+    unordered: str,
 ) -> Verification:
     counts = {
         **{name: read.counts[name] for name in ("records", "macs", "addenda")},
@@ -194,7 +228,7 @@ def _verification(
         outside_key=bool(given or checked.witnessed),
         findings=findings,
         proved=proved(plan, trust, checked, counts) if not findings else (),
-        not_proved=not_proved(plan, trust, checked, counts, witnesses, given),
+        not_proved=(*not_proved(plan, trust, checked, counts, witnesses, given), *([unordered] if unordered else [])),
         counts=counts,
         size=plan.extent.size,
     )

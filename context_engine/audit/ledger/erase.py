@@ -21,6 +21,7 @@ from context_engine.audit.ledger.named import ContentPair, content_pairs
 from context_engine.audit.ledger.read import log_size, read_addenda
 from context_engine.audit.ledger.schema import addendum, chunk, log, mention, pending, record
 from context_engine.audit.record.candidates import CANDIDATES
+from context_engine.audit.record.question import ANSWER
 from context_engine.audit.values import Addendum, Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import RecordNotFound
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("text",)
 _CARDS: Final = ("card",)
+_ANSWERS: Final = (ANSWER,)
 _MOST_DIGESTS: Final = 60
 """Per entry: at 67 bytes each, with reason and name of up to 800 bytes each, an entry stays below 6144 bytes."""
 
@@ -40,12 +42,13 @@ class Erased(NamedTuple):
 
     Attributes:
         record_ids: ids of the entries that record it.
-        questions: erased questions and other addenda of single records.
+        questions: erased questions and other addenda of single records, but for answers.
         texts: erased chunk texts.
         cards: erased chunk metadata.
         records: number of records that lose something; many may share a text.
         overwritten: whether the database files no longer hold the data; None in PostgreSQL, where vacuuming, backups
             and archives are the operator's task.
+        answers: erased words of answers.
     """
 
     record_ids: tuple[str, ...]
@@ -54,6 +57,12 @@ class Erased(NamedTuple):
     cards: int
     records: int
     overwritten: bool | None
+    answers: int = 0
+
+    @property
+    def addenda(self) -> int:
+        """How much was erased, of any kind."""
+        return self.questions + self.answers + self.texts + self.cards
 
 
 def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock, dry_run: bool = False) -> Erased:
@@ -139,8 +148,9 @@ def _delete(connection: Connection, digests: Sequence[bytes] | dict[bytes, str])
 
 
 def _erasure_result(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | None) -> Erased:
-    texts, cards = erasable.count(*_TEXTS), erasable.count(*_CARDS)
-    return Erased(record_ids, len(erasable.kinds) - texts - cards, texts, cards, len(erasable.records), overwritten)
+    texts, cards, answers = (erasable.count(*kinds) for kinds in (_TEXTS, _CARDS, _ANSWERS))
+    questions = len(erasable.kinds) - texts - cards - answers
+    return Erased(record_ids, questions, texts, cards, len(erasable.records), overwritten, answers)
 
 
 _KINDS: Final = "SELECT digest, kind FROM addendum WHERE digest {values}"

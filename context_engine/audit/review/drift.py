@@ -1,6 +1,7 @@
 """Check whether the chunks that an answer showed are still in their sources: fetch each again and compare.
 
-Chunks that the reader may not see count as gone, as in a search.
+Chunks that the reader may not see count as gone, as in a search; those of a source that the reader may not know of
+cannot be checked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from context_engine.audit.review.shown import ShownChunk
 from context_engine.core.models import PLACE_OF_MATCH, Chunk, FetchRequest, json_value
 from context_engine.core.policy.trust import in_force, superseded
 from context_engine.core.text import content_sha256
-from context_engine.errors import ContextEngineError
+from context_engine.errors import ContextEngineError, SourceNotFound, UnknownDomain
 
 Fetch = Callable[[str, FetchRequest], Sequence[Chunk]]
 """Returns chunks of a source by their ids, as the reader may see them; raises `ContextEngineError` on failure."""
@@ -119,6 +120,9 @@ def drift(
         )
         try:
             now = tuple(fetch(source_id, wanted))
+        except (UnknownDomain, SourceNotFound) as error:
+            drifts |= {chunk.rank: _unchecked(chunk, f"{str(error).rstrip('.')}: {_UNKNOWN}") for chunk in of_source}
+            continue
         except ContextEngineError as error:
             drifts |= {chunk.rank: _unchecked(chunk, str(error)) for chunk in of_source}
             continue
@@ -126,6 +130,9 @@ def drift(
         for chunk in of_source:
             drifts[chunk.rank] = _compared(chunk, now, texts - {chunk.content_sha256}, day, today=today)
     return tuple(drifts[chunk.rank] for chunk in shown)
+
+
+_UNKNOWN: Final = "it was removed, or you may not know of it (--as names another reader)"
 
 
 def _unchecked(shown: ShownChunk, why: str) -> ChunkDrift:

@@ -77,3 +77,15 @@ def ledger_pseudonyms(ledger: Ledger) -> list[Pseudonyms]:
     """Return the pseudonyms of every key, newest first, and those without a key."""
     keys = () if ledger.keyring is None else ledger.keyring.pseudonym_keys
     return [Pseudonyms(secret) for secret in (*keys, ledger.pseudonym_salt)]
+
+
+def missing_keys(ledger: Ledger) -> list[str]:
+    """Return the names of the log's keys that are not given (`NAME+ID`), in order; it pseudonymised names with each."""
+    from context_engine.audit.ledger.look_up import Criteria
+    from context_engine.audit.record.entry import read_entry
+
+    given = () if ledger.keyring is None else ledger.keyring.verifiers
+    stored = (ledger.entry_at(row.index) for row in ledger.rows(Criteria(kind="key", newest_first=False)))
+    changes = [read_entry(record.entry) for record in stored if record is not None and record.entry is not None]
+    texts = dict.fromkeys(str(change[name]) for change in changes for name in ("was", "now") if change.get(name))
+    return ["+".join(text.split("+")[:2]) for text in texts if text not in {key.text for key in given}]

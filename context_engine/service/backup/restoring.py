@@ -280,7 +280,10 @@ def _checked_ledger(
             )
         erased = erase_again(ledger, erased_since, reason=_REASON, by=by, clock=clock) if erased_since else None
     require_unused(file)
-    return verification.verdict, 0 if erased is None else erased.questions + erased.texts + erased.cards
+    return (
+        verification.verdict,
+        0 if erased is None else erased.questions + erased.answers + erased.texts + erased.cards,
+    )
 
 
 def _forget_erased(folder: Path, ledger_file: Path, clock: Clock) -> int:

@@ -81,7 +81,7 @@ def test_records_at_every_border_are_proved(run: Run, index: int, size: int) -> 
 
 def test_without_a_key_it_says_what_is_not_proved(run: Run) -> None:
     code, said = run(inclusion(5, 600).text)
-    assert code == 0
+    assert code == 1
     assert said.endswith("NOT PROVED: who says so. Without --key anybody can have made this file.\n")
 
 
@@ -166,6 +166,7 @@ def test_growth_is_proved(run: Run, old: int, size: int) -> None:
 def test_a_log_that_was_rewritten_or_cut_is_found_out(run: Run, old: int) -> None:
     other = Checkpoint(KEY.name, old, root(LEAVES[1 : old + 1]) if old else LEAVES[0]).text
     assert run(growth(old, 9), "--key", KEY.verifier.text, since=other)[0] == 1
+    assert run(growth(old, 9))[1] == "NOT PROVED: this is a proof of growth: give the older checkpoint (--since).\n"
     longer = checkpoint(old + 1)
     code, said = run(growth(old, 9), since=longer)
     assert (code, said) == (1, "NOT PROVED: the proof is not about these two checkpoints.\n")
@@ -252,7 +253,7 @@ def test_a_binder_signed_by_another_is_not_proved(
 ) -> None:
     for arguments, code, told in (
         (["--key", OTHER.verifier.text], 1, "NOT PROVED: the manifest has 0 signatures by"),
-        ([], 0, "NOT PROVED: who says so"),
+        ([], 1, "NOT PROVED: who says so"),
     ):
         monkeypatch.setattr(sys, "argv", ["check_proof.py", str(binder / "MANIFEST"), *arguments])
         assert check_proof.main() == code

@@ -20,8 +20,9 @@ from context_engine.apps.cli.audit.ledger import (
 )
 from context_engine.apps.cli.console import note, print_json_line, print_table, publish
 from context_engine.apps.cli.options import period_options, with_json, with_options
-from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.audit.review.stored import ledger_pseudonyms, missing_keys
 from context_engine.core.text import counted
+from context_engine.settings.environment_secrets import AUDIT_FORMER_KEYS
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
@@ -90,6 +91,7 @@ def list_records(
         more = population is None and len(rows) > limit
         listed = [Listed(row, _refused_with(ledger, row)) for row in (rows[:limit] if population is None else rows)]
         unsigned = ledger.keyring is None
+        missing = missing_keys(ledger) if caller is not None and _PSEUDONYM.fullmatch(caller) is None else []
         if not listed:
             say_unknown_domain(opened, wanted["domain"])
     if as_json:
@@ -107,6 +109,12 @@ def list_records(
         note(f"There are more: these are the newest {limit}; --limit shows more.")
     if population is not None:
         note(f"{len(rows)} of {counted(population, 'record')}, drawn by the seed {seed!r}.")
+    if missing:
+        note(
+            f"Records under the key {', '.join(missing)} cannot be matched with a name: give the key "
+            f"({AUDIT_FORMER_KEYS}), or the caller's pseudonym.",
+            style="yellow",
+        )
     if unsigned:
         say_unproved((NO_KEY,))
 

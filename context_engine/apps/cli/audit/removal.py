@@ -14,9 +14,10 @@ from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, ope
 from context_engine.apps.cli.console import note, outcome, publish
 from context_engine.apps.cli.options import make_sure, with_json, with_yes
 from context_engine.apps.cli.progress import busy
-from context_engine.audit.review.stored import ledger_pseudonyms
+from context_engine.audit.review.stored import ledger_pseudonyms, missing_keys
 from context_engine.core.text import counted
-from context_engine.errors import ConfigError, StoreError
+from context_engine.errors import AuditError, ConfigError, StoreError
+from context_engine.settings.environment_secrets import AUDIT_FORMER_KEYS
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
@@ -190,6 +191,11 @@ def erase(
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger
+        if callers and (missing := missing_keys(ledger)):
+            raise AuditError(
+                f"records under the key {', '.join(missing)} cannot be matched with a name, so nothing was erased: "
+                f"give the key ({AUDIT_FORMER_KEYS}). If it is lost, name the records: --query ID"
+            )
         wanted = Wanted(
             record_ids=queries,
             # A caller may have asked under a former key, or before there was a key.
@@ -203,7 +209,7 @@ def erase(
         )
         erased, judged = erase_wanted(dry_run=True), _judged(opened, wanted, dry_run=True)
         if not dry_run:
-            if _any(erased) or judged:
+            if erased.addenda or judged:
                 make_sure(f"Erase {_what(erased, judged)}?", yes=yes)
             with busy("Erasing …", quiet=True):
                 judged = _judged(opened, wanted, dry_run=False)
@@ -236,12 +242,9 @@ def _judged(opened: OpenLedger, wanted: Wanted, *, dry_run: bool) -> int:
     return erase_judgements_of(opened.context.data_dir, opened.ledger, callers, record_ids, dry_run=dry_run)
 
 
-def _any(erased: Erased) -> bool:
-    return bool(erased.questions or erased.texts or erased.cards)
-
-
 def _what(erased: Erased, judged: int) -> str:
-    parts = [counted(count, noun) for count, noun in ((erased.questions, "question"), (erased.texts, "text")) if count]
+    counts = ((erased.questions, "question"), (erased.answers, "answer"), (erased.texts, "text"))
+    parts = [counted(count, noun) for count, noun in counts if count]
     parts += ["chunk metadata"] if erased.cards and not parts else []
     of_records = [f"{' and '.join(parts)} of {counted(erased.records, 'record')}"] if parts else []
     return " and ".join([*of_records, *([counted(judged, "judgement")] if judged else [])])
@@ -249,7 +252,7 @@ def _what(erased: Erased, judged: int) -> str:
 
 def _report_erased(erased: Erased, judged: int, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
-        if not _any(erased) and not judged:
+        if not erased.addenda and not judged:
             outcome("nothing to erase", "the ledger does not have it, or it was erased before")
         else:
             outcome("would be erased" if dry_run else "erased", _what(erased, judged))
@@ -267,7 +270,7 @@ def _report_erased(erased: Erased, judged: int, *, dry_run: bool, as_json: bool)
             "command again.",
             style="yellow",
         )
-    elif _any(erased):
+    elif erased.addenda:
         note("Backups of the ledger keep the erased data until they are recycled.")
     if erased.texts:
         note("A text that is still in a source is recorded again when a search finds it.")

@@ -41,7 +41,7 @@ Examples:
 def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_json: bool) -> None:
     """Show the record ID: who asked, under which rule, which chunks were shown, and which were not and why.
 
-    ID is the id of a search, a refusal, a context an answer or another record of 'audit list'.
+    ID is the id of a search, a refusal, a context, an answer or another record of 'audit list'.
     """
     from context_engine.audit.review.account import account_of
 
@@ -215,7 +215,8 @@ def _who(account: Account) -> list[str]:
     app = [f"app: {account.entry['app']}"] if account.entry.get("app") else []
     known = caller.get("pseudonym") or "nobody was named"
     ruled = (account.entry.get("hashes") or {}).get("policy")
-    cleared = f"clearance: {caller.get('clearance')}" if ruled else _NO_RULES
+    is_free = account.entry.get("kind") in _SEARCHES and not ruled  # other records do not say whether there were rules
+    cleared = _NO_RULES if is_free else f"clearance: {caller.get('clearance')}"
     return [f"{known}{_clear_name(account)}", *behalf, *names, cleared, *app]
 
 

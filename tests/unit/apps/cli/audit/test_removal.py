@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
+from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Addendum, Composed, Draft
@@ -109,6 +110,28 @@ def test_a_caller_is_erased_by_name_and_again_is_nothing(run: Run, place: Path) 
     assert b"What of s-3?" in stored(place) and b"What of s-2?" not in stored(place)
     again = run("erase", "--caller", "jo", "--reason", "asked for")
     assert again.exit_code == 0 and "nothing to erase" in again.stdout
+
+
+def test_a_caller_is_not_erased_in_part_where_a_former_key_is_missing(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger.open(str(place), origin=KEY.name, keyring=Keyring(KEY), clock=SystemClock()) as ledger:
+        enter_key(ledger, Keyring(KEY), SystemClock())
+    add(place, draft("s-1"))
+    following = SigningKey(KEY.name, bytes(range(32, 64)))
+    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_KEY", following.text)
+    with Ledger.open(str(place), origin=KEY.name, keyring=Keyring(following, (KEY,)), clock=SystemClock()) as ledger:
+        enter_key(ledger, Keyring(following, (KEY,)), SystemClock())
+    refused = run("erase", "--caller", "jo", "--reason", "asked for", "--yes")
+    former = f"{KEY.name}+{KEY.key_id}"
+    assert refused.exit_code == 1 and f"under the key {former} cannot be matched" in refused.stderr
+    assert b"What of s-1?" in stored(place)
+    listed = run("list", "--caller", "jo")
+    assert f"Records under the key {former} cannot be matched with a name" in listed.stderr
+    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_FORMER_KEYS", KEY.text)
+    assert "cannot be matched" not in run("list", "--caller", "jo").stderr
+    done = run("erase", "--caller", "jo", "--reason", "asked for", "--yes")
+    assert "erased: 1 question of 1 record" in done.stdout and b"What of s-1?" not in stored(place)
 
 
 @pytest.mark.parametrize("how", [("--query", "s-1"), ("--caller", "jo"), ("--caller", "mo")])

@@ -181,3 +181,17 @@ def test_what_is_no_key_is_refused(run: Run, place: Path) -> None:
     found = run("--key", "rubbish")
     assert found.exit_code != 0
     assert "--key" in found.stderr
+
+
+def test_times_that_run_backwards_are_said(run: Run, place: Path) -> None:
+    make_log(place, 3)  # its key at 10:00, two searches right after midnight
+    with open_log(place) as ledger:
+        ledger.append([search(11 * 3600), search(11 * 3600 - 60)])  # clocks may differ by a minute
+    done = run("--json")
+    said = json.loads(done.stdout)
+    assert (done.exit_code, said["findings"]) == (0, [])
+    (wrong,) = [line for line in said["not_proved"] if "dated" in line]
+    assert wrong == (
+        "The times of 2 records are wrong, or those before them: record 1 is dated 2026-03-02T00:00:01Z, and "
+        "record 0, before it in the log, 2026-03-02T10:00:00Z."
+    )
