@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 from context_engine.core.chunking.spans import Span, lines, sentences, stripped
@@ -18,6 +19,7 @@ _LINK_TARGET: Final = re.compile(r" {0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+[ \t]*(?:[\
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _CALLOUT: Final = re.compile(r"([ \t]*)!!![ \t]*\w*[ \t]*\"?(.*?)\"?[ \t]*$", re.MULTILINE)
 _FIELD: Final = re.compile(r"[^\W\d_][\w ()/&’'-]{0,50}:[ \t]+\S")
+EXCEPTION: Final = re.compile(r"(?:except|excluding|other than|apart from|with the exception of)\b", re.IGNORECASE)
 _TAB: Final = 4
 
 BlockKind = Literal["heading", "prose", "item", "row"]
@@ -45,7 +47,8 @@ class Nested(NamedTuple):
         headings: the headings above it, outermost first.
         parents: the items above it, and the paragraph that its list follows, outermost first.
         previous: the block before it in its section.
-        following: the next two paragraphs of its section, after the rest of its list or table.
+        following: the next two paragraphs of its section, after the rest of its list or table, but none of a later item;
+            or the items below it that begin with "except".
     """
 
     block: TextBlock
@@ -66,7 +69,7 @@ def nested_blocks(text: str) -> list[Nested]:
     headings: list[TextBlock] = []
     parents: list[TextBlock] = []
     previous: TextBlock | None = None
-    for block, following in zip(blocks, _following(blocks)):
+    for block, following in zip(blocks, _following(text, blocks)):
         if block.kind == "heading":
             headings = [*(above for above in headings if above.indent < block.indent), block]
             parents, previous = [], None
@@ -100,8 +103,8 @@ def _still_open(parents: Sequence[TextBlock], block: TextBlock) -> list[TextBloc
     ]
 
 
-def _following(blocks: Sequence[TextBlock]) -> list[tuple[TextBlock, ...]]:
-    """Return for each block the next two paragraphs of its section, after the rest of its list or table."""
+def _following(text: str, blocks: Sequence[TextBlock]) -> list[tuple[TextBlock, ...]]:
+    """Return what follows each block, as `Nested.following` says."""
     out: list[tuple[TextBlock, ...]] = []
     following: tuple[TextBlock, ...] = ()
     after: TextBlock | None = None
@@ -112,9 +115,17 @@ def _following(blocks: Sequence[TextBlock]) -> list[tuple[TextBlock, ...]]:
             following = (after, *following)[:2]
         elif after.kind != block.kind:
             following = ()
-        out.append(following)
+        is_of_another = bool(following) and following[0] is not after and following[0].indent > block.indent
+        out.append(() if is_of_another else following)
         after = block
-    return out[::-1]
+    return [_exceptions(text, blocks[place:]) or each for place, each in enumerate(reversed(out))]
+
+
+def _exceptions(text: str, blocks: Sequence[TextBlock]) -> tuple[TextBlock, ...]:
+    """Return the first items below the first block, as long as they begin with "except"."""
+    block, *others = blocks
+    below = takewhile(lambda item: item.kind == "item" and item.indent > block.indent, others)
+    return tuple(takewhile(lambda item: EXCEPTION.match(text, item.spans[0][0]), below)) if block.kind == "item" else ()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from context_engine.answer.blocks import Nested, TextBlock, is_record, nested_blocks
+from context_engine.answer.blocks import EXCEPTION, Nested, TextBlock, is_record, nested_blocks
 from context_engine.answer.values import Evidence
 from context_engine.core.chunking.spans import Span, TableHead, stripped, table_heads
 from context_engine.core.text import STOP_WORDS, has_words, without_markup, words
@@ -25,7 +25,7 @@ _LEANS_BACK: Final = re.compile(
 )
 _LIMITS: Final = re.compile(
     r"(?:(?:This|These|That|It|They|The (?:rule|requirement|limit|prohibition|obligation|above))\b.{0,60}?"
-    r"\b(?:not|only|except|unless)\b|Except|Unless|However|Exceptions?\b|Notwithstanding|Otherwise|But\b|Only\b)",
+    r"\b(?:not|only|except|unless)\b|[Ee]xcept|Unless|However|Exceptions?\b|Notwithstanding|Otherwise|But\b|Only\b)",
     re.DOTALL,
 )
 _OWN_RULE: Final = re.compile(
@@ -170,7 +170,7 @@ def _above(text: str, each: Nested) -> tuple[list[Span], list[Span]]:
     shown: list[Span] = []
     around: list[Span] = []
     for parent in each.parents:
-        (shown if _leads(text, parent) else around).append(parent.spans[-1])
+        (shown if _leads(text, parent, each) else around).append(parent.spans[-1])
         around += parent.spans[:-1]
     if each.previous is not None and each.previous not in each.parents and not _is_other_row(text, each):
         around += each.previous.spans
@@ -185,12 +185,22 @@ def _is_other_row(text: str, each: Nested) -> bool:
     return sum(has_words(text[slice(*span)]) for span in _split(text, previous.spans[0])) > 1
 
 
-def _leads(text: str, parent: TextBlock) -> bool:
-    """Return whether the blocks below a block cannot be understood without its last sentence."""
+def _leads(text: str, parent: TextBlock, below: Nested) -> bool:
+    """Return whether a block below another one cannot be understood without its last sentence.
+
+    A lead-in is of the list that follows it, not of a paragraph after that list.
+    """
     words = _shown(text, parent.spans[-1])
     if parent.kind == "item" and (len(words) <= _SHORT or _CONDITION.search(words)):
+        return not (words.endswith((":", "：")) and _is_after_a_list(parent, below))
+    if EXCEPTION.match(text, below.block.spans[0][0]):
         return True
-    return words.endswith((":", "：", "—")) or words[-1:].isalnum()
+    return (words.endswith((":", "：", "—")) or words[-1:].isalnum()) and not _is_after_a_list(parent, below)
+
+
+def _is_after_a_list(parent: TextBlock, below: Nested) -> bool:
+    """Return whether a paragraph below an item stands after the list that the item leads in."""
+    return below.block.kind == "prose" and below.previous is not None and below.previous != parent
 
 
 def _limits(text: str, each: Nested, place: int) -> tuple[Span, ...]:

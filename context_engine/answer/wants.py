@@ -271,8 +271,8 @@ _ASKS: Final = re.compile(
     r"|是?多少[天日年月次]?|是?什么|吗|如何|怎么|是否|哪些|谁",
     re.IGNORECASE,
 )
-_AT_LEAST: Final = r"at (?:the (?:very )?)?least|at a minimum|as a minimum"
-_AT_MOST: Final = r"at (?:the (?:very )?)?most|at a maximum|as a maximum"
+_AT_LEAST: Final = r"at (?:the (?:very )?)?least|(?:at|as) (?:an? )?(?:absolute )?minimum"
+_AT_MOST: Final = r"at (?:the (?:very )?)?most|(?:at|as) (?:an? )?(?:absolute )?maximum"
 FRAMED: Final = re.compile(rf" ?\b(?:{_AT_LEAST}|{_AT_MOST})\b", re.IGNORECASE)
 """The words of a question that say which bound it asks for; a text need not repeat them."""
 _LEADS_IN: Final = re.compile(

@@ -131,3 +131,36 @@ def test_every_span_lies_in_the_passage_and_holds_words(text):
         assert each.text()
         for start, end in (*each.spans, *each.above, *each.after, *each.around):
             assert 0 <= start < end <= len(text)
+
+
+RULES = """1. Keys must not be lent.
+2. Locks must have:
+
+    * six pins;
+    * a cover.
+
+    Exceptions
+
+    Locks of safes may have four pins.
+"""
+
+
+def test_what_limits_a_later_item_limits_no_earlier_one(passage):
+    first, *_ = of_kind(passage(RULES), StatementKind.SENTENCE)
+    assert shown(first) == ("", "Keys must not be lent.", "")
+
+
+def test_a_lead_in_is_of_its_list_and_not_of_a_paragraph_after_it(passage):
+    texts = {each.text(): shown(each) for each in of_kind(passage(RULES), StatementKind.SENTENCE)}
+    limit = "Exceptions Locks of safes may have four pins."
+    assert texts["six pins;"] == ("Locks must have:", "six pins;", limit)
+    assert texts["Locks of safes may have four pins."][0] == ""
+
+
+def test_an_item_has_the_exceptions_below_it_and_they_have_the_item(passage):
+    text = "Logs must not hold:\n\n* personal data, names and numbers of customers (PII)\n\n  - except for IP addresses\n  - see C"
+    item, exception, other = of_kind(passage(text), StatementKind.SENTENCE)
+    names = "personal data, names and numbers of customers (PII)"
+    assert shown(item) == ("Logs must not hold:", names, "except for IP addresses")
+    assert shown(exception) == (f"Logs must not hold: {names}", "except for IP addresses", "")
+    assert other.text(other.after) == ""

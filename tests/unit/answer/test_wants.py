@@ -79,3 +79,10 @@ def test_the_kind_is_recognised_in_english_alone():
 
 def test_a_question_of_asking_words_alone_keeps_them():
     assert read_question("Is it allowed?").weights
+
+
+@pytest.mark.parametrize("bound", ["at minimum", "at a minimum", "as a minimum", "at an absolute minimum", "at least"])
+def test_a_bound_is_no_question_for_an_amount(bound):
+    asked = read_question(f"Which events must be logged {bound}?")
+    assert (asked.want.name, asked.bound) == ("list", "least")
+    assert "minimum" not in asked.weights
