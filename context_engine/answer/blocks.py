@@ -47,8 +47,8 @@ class Nested(NamedTuple):
         headings: the headings above it, outermost first.
         parents: the items above it, and the paragraph that its list follows, outermost first.
         previous: the block before it in its section.
-        following: the next two paragraphs of its section, after the rest of its list or table, but none of a later item;
-            or the items below it that begin with "except".
+        following: the next two paragraphs of its section, after the rest of its list or table, unless they are of a
+            later item; or the items below it that begin with "except".
     """
 
     block: TextBlock

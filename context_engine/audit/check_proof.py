@@ -156,7 +156,9 @@ def main() -> int:
             listed = head.rstrip("\n").split("\n")[1:]
             lines_out, note, what = [check_files(listed, options.proof.parent)], text, "manifest"
         else:
-            expect(bool(older) or lines[0][:4] != "old ", "this is a proof of growth: give the older checkpoint (--since)")
+            expect(
+                bool(older) or lines[0][:4] != "old ", "this is a proof of growth: give the older checkpoint (--since)"
+            )
             lines_out, what = [check_growth(lines, note, older) if older else check_entry(lines, note)], "checkpoint"
         lines_out += [signer(note, key, what) for key in (options.key, *options.witness) if key]
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from context_engine.ingest.loaders.markdown import HYPERLINK, LINK_CLOSE, LINK_OPEN, linked, with_links
 from context_engine.ingest.loaders.office_math import MATH, M
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, PALE, REL, chosen
-from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, bold_words, written
+from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, with_bold, written
 
 # Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" for characters that mean nothing on their own.
 _LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
@@ -358,4 +358,4 @@ def _marked(text: str, *, bold: bool) -> str:
     spans = joined.split(_BOLD)
     if not bold or not "".join(spans[0::2]).strip(" .:;\n"):
         return plain
-    return "".join(bold_words(span) if index % 2 else span for index, span in enumerate(spans))
+    return with_bold(spans)

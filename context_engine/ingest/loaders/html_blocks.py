@@ -23,7 +23,7 @@ from context_engine.ingest.loaders.markdown import (
     plain,
 )
 from context_engine.ingest.loaders.mathml import formula
-from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, bold_words, written
+from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, with_bold, written
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -377,9 +377,6 @@ def _lines(text: str) -> str:
     """Return inline text with single spaces; its line breaks are kept and its bold words marked."""
     spans = text.split("\x00") if "\x00" in text else [text]
     inner = [span for span in spans[1::2] if span.strip()]
-    if inner and "".join(spans[0::2]).strip(" .:;\n\t"):
-        text = "".join(bold_words(span) if index % 2 else span for index, span in enumerate(spans))
-    else:
-        text = "".join(spans)
+    text = with_bold(spans) if inner and "".join(spans[0::2]).strip(" .:;\n\t") else "".join(spans)
     lines = written(text).split("\n")
     return one_line(lines[0]) if len(lines) == 1 else "\n".join(filter(None, map(one_line, lines)))

@@ -8,7 +8,8 @@ without such characters in Unicode follows "^" or "_". Ordinals stay as they are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final
 
 STRUCK: Final = "\x01"  # XML cannot hold these characters, and HTML pages have no use for them
@@ -56,9 +57,26 @@ def _around(span: str, write: Callable[[str], str]) -> str:
     return f"{span[:start]}{write(bare)}{span[start + len(bare) :]}"
 
 
-def bold_words(span: str) -> str:
-    """Return a span with its words in bold, as it is without letters and digits."""
-    return _around(span, lambda words: f"**{words}**") if any(map(str.isalnum, span)) else span
+def with_bold(spans: Sequence[str]) -> str:
+    """Join spans; the words of every second one, the bold ones, are written in bold.
+
+    A span without letters and digits, and one that ends within a word, is left as it is: a word would not be found.
+
+    >>> with_bold(["keep ", "all", " jum", "ped", ""])
+    'keep **all** jumped'
+    """
+    ends = [*spans, ""]
+    return "".join(
+        _around(span, lambda words: f"**{words}**")
+        if place % 2 and any(map(str.isalnum, span)) and not _cuts(ends[place - 1], span, ends[place + 1])
+        else span
+        for place, span in enumerate(spans)
+    )
+
+
+def _cuts(before: str, span: str, after: str) -> bool:
+    """Return whether a span begins or ends within a word."""
+    return any(left[-1:].isalnum() and right[:1].isalnum() for left, right in pairwise((before, span, after)))
 
 
 def _raised(text: str) -> str:

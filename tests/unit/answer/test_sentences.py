@@ -158,9 +158,9 @@ def test_a_lead_in_is_of_its_list_and_not_of_a_paragraph_after_it(passage):
 
 
 def test_an_item_has_the_exceptions_below_it_and_they_have_the_item(passage):
-    text = "Logs must not hold:\n\n* personal data, names and numbers of customers (PII)\n\n  - except for IP addresses\n  - see C"
-    item, exception, other = of_kind(passage(text), StatementKind.SENTENCE)
     names = "personal data, names and numbers of customers (PII)"
+    text = f"Logs must not hold:\n\n* {names}\n\n  - except for IP addresses\n  - see C"
+    item, exception, other = of_kind(passage(text), StatementKind.SENTENCE)
     assert shown(item) == ("Logs must not hold:", names, "except for IP addresses")
     assert shown(exception) == (f"Logs must not hold: {names}", "except for IP addresses", "")
     assert other.text(other.after) == ""

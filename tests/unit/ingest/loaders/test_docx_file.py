@@ -295,3 +295,14 @@ def test_a_last_paragraph_with_a_deleted_mark_is_kept(text):
         last._p.get_or_add_pPr().append(element('<w:rPr><w:del w:id="1" w:author="a"/></w:rPr>'))
 
     assert text(make) == "Nothing follows."
+
+
+def test_a_word_that_is_bold_in_part_stays_whole(text):
+    """Runs end within words, and a search would not find "jum**ped**"."""
+
+    def make(document):
+        paragraph = document.add_paragraph()
+        for words, bold in (("The fox jum", False), ("ped", True), (" over ", False), ("A", True), ("lpha.", False)):
+            paragraph.add_run(words).bold = bold
+
+    assert text(make) == "The fox jumped over Alpha."
