@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
 
-_TEXTS: Final = ("text",)
-_CARDS: Final = ("card",)
-_ANSWERS: Final = (ANSWER,)
 _MOST_DIGESTS: Final = 60
 """Per entry: at 67 bytes each, with reason and name of up to 800 bytes each, an entry stays below 6144 bytes."""
 
@@ -42,7 +39,7 @@ class Erased(NamedTuple):
 
     Attributes:
         record_ids: ids of the entries that record it.
-        questions: erased questions and other addenda of single records, but for answers.
+        questions: erased questions and other addenda of single records, without answers.
         texts: erased chunk texts.
         cards: erased chunk metadata.
         records: number of records that lose something; many may share a text.
@@ -148,8 +145,9 @@ def _delete(connection: Connection, digests: Sequence[bytes] | dict[bytes, str])
 
 
 def _erasure_result(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | None) -> Erased:
-    texts, cards, answers = (erasable.count(*kinds) for kinds in (_TEXTS, _CARDS, _ANSWERS))
-    questions = len(erasable.kinds) - texts - cards - answers
+    kinds = list(erasable.kinds.values())
+    texts, cards, answers = map(kinds.count, ("text", "card", ANSWER))
+    questions = len(kinds) - texts - cards - answers
     return Erased(record_ids, questions, texts, cards, len(erasable.records), overwritten, answers)
 
 
@@ -193,10 +191,6 @@ class Erasable:
 
     kinds: dict[bytes, str] = field(default_factory=dict)
     records: set[int] = field(default_factory=set)
-
-    def count(self, *kinds: str) -> int:
-        """Return the number of addenda of these kinds."""
-        return sum(1 for kind in self.kinds.values() if kind in kinds)
 
     def join(self, other: Erasable) -> None:
         """Add the finds of another search."""
