@@ -247,3 +247,13 @@ def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
         shown = hidden(trace)
         if shown != trace:  # drop the exception, which a handler could format again
             record.exc_text, record.exc_info = shown, None
+
+
+def is_ambiguous(url: str) -> bool:
+    """Return whether a sign in the password of a URL is read as its end, so that the rest of it is no secret any more.
+
+    >>> is_ambiguous("postgresql://user:pass@word@host/base"), is_ambiguous("postgresql://user:pass%40word@host/base")
+    (True, False)
+    """
+    address, _, options = url.partition("?")
+    return address.count("@") > 1 or ("@" in options and "@" not in address)

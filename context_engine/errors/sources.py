@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from context_engine.errors.base import ContextEngineError, MissingExtra
+from context_engine.errors.base import ConfigError, ContextEngineError
 
 logger = logging.getLogger(__name__)
 
@@ -106,15 +106,15 @@ class SourceProtocolError(SourceError):
 def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
     """Return a `SourceError` unchanged; for any other exception, return a `SourceError` that names only its type.
 
-    The text of a foreign exception may contain secrets, so it goes only to the debug log; that of `MissingExtra` and of
-    `EmbedderError` is ours, and names what to mend. The exception is the cause of the returned error.
+    The text of a foreign exception may contain secrets, so it goes only to the debug log; that of `ConfigError`
+    and `EmbedderError` is ours, and names what to mend. The exception is the cause of the returned error.
     """
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id
         return error
     logger.debug("source %s raised", source_id, exc_info=error)
     name = type(error).__name__
-    is_ours = isinstance(error, MissingExtra | EmbedderError)
+    is_ours = isinstance(error, ConfigError | EmbedderError)
     problem = str(error) if is_ours else f"failed with {name} (its text is in the debug log)"
     failure = SourceUnavailable(problem, source_id=source_id)
     failure.__cause__ = error

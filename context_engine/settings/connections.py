@@ -51,19 +51,26 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+_HOST: Final = re.compile(r"(?:\[[^\]]+\]|[^:\[\]]+)(?::\d+)?")
+
+
 def _database_url(text: str) -> str:
     """Check the URL of a database, which may name several hosts, separated by commas."""
     hosts, path = _hosts_and_path(text)
-    if not all(hosts.split(",")) or not path.strip("/"):
-        raise ValueError("must name host and database: postgresql://HOST:PORT/DATABASE")
+    if not all(map(_HOST.fullmatch, hosts.split(","))) or not path.strip("/"):
+        raise ValueError("must name host and database, and a port in digits: postgresql://HOST:PORT/DATABASE")
     if "?" in path or "#" in path:
         raise ValueError("must not have a query or a fragment: only scheme, hosts, ports and database")
     return text.rstrip("/")
 
 
 def _graph_url(text: str) -> str:
-    parts = urlsplit(text)
-    if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(text)
+        port_is_read = parts.port
+    except ValueError:
+        raise ValueError("is not a URL: write neo4j://HOST:PORT or bolt://HOST:PORT") from None
+    if port_is_read == 0 or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("must have scheme, host and port only: neo4j://HOST:PORT or bolt://HOST:PORT")
     return text.rstrip("/")
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from context_engine.core.engine import SystemClock, TimeSortedIds
 from context_engine.core.models import AuditSettings
 from context_engine.errors import AuditError, ConfigError, MissingExtra
+from context_engine.secrecy import is_ambiguous
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
 from context_engine.wiring.audit_writers import shared_writer
 
@@ -82,6 +83,10 @@ def ledger_place(setup: Setup, data_dir: str | Path | None = None) -> LedgerPlac
         return LedgerPlace(str(file), str(file), file, named=False)
     if "://" in url:
         return LedgerPlace(url, _shown(url), None, named=True)
+    if "password=" in url.replace(" ", ""):
+        raise ConfigError(
+            "is a connection string of libpq: write postgresql://USER:PASSWORD@HOST/DATABASE", key=AUDIT_LEDGER
+        )
     home = setup.env.get("HOME") or setup.env.get("USERPROFILE")
     file = Path(home, url[2:]) if url.startswith("~/") and home else Path(url)
     if not file.is_absolute():
@@ -103,6 +108,11 @@ def _is_folder(file: Path) -> bool:
 
 
 def _shown(url: str) -> str:
+    if is_ambiguous(url):
+        raise ConfigError(
+            "has more than one '@', or a '?' before it: percent-encode the password, '@' as %40, '?' as %3F",
+            key=AUDIT_LEDGER,
+        )
     try:
         parts, scheme = urlsplit(url), urlsplit(url).scheme
         port = f":{parts.port}" if parts.port else ""

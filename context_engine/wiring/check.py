@@ -102,6 +102,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     findings += _of_events(setup)
     findings += _of_jobs(setup)
     findings += _of_service(setup)
+    findings += _of_cache(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
     }
@@ -178,6 +179,17 @@ def _of_jobs(setup: Setup) -> Iterator[_BlockingProblem]:
         job_database(setup)
     except ConfigError as error:
         yield _BlockingProblem(error, ())
+
+
+def _of_cache(setup: Setup) -> Iterator[_BlockingProblem]:
+    """Yield why results cannot be shared; then no engine can be built."""
+    from context_engine.wiring.build import open_shared_cache
+
+    try:
+        if (cache := open_shared_cache(setup, SystemClock())) is not None:
+            cache.close()
+    except ConfigError as error:
+        yield _BlockingProblem(error)
 
 
 def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:

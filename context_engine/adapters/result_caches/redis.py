@@ -121,7 +121,9 @@ class RedisCache:
         was_open = self._breaker.is_open
         self._breaker.note(self._clock.monotonic(), failed=error is not None)
         if self._breaker.is_open and not was_open:
-            logger.warning("the cache in Redis is not used for now, and every answer is made anew: %s", error)
+            logger.warning(
+                "the cache in Redis (%s) is not used for now, so processes share no answers: %s", CACHE_URL, error
+            )
         if was_open and not self._breaker.is_open:
             logger.warning("the cache in Redis is used again")
 
@@ -204,6 +206,8 @@ def connected(url: str) -> Redis:
         raise ConfigError(_NO_ADDRESS, key=CACHE_URL) from None
     if parts.scheme not in _SCHEMES:
         raise ConfigError(f"must begin with one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}", key=CACHE_URL)
+    if unknown and "@" in parts.query:
+        raise ConfigError(f"{_NO_ADDRESS}; percent-encode the password, '?' as %3F", key=CACHE_URL)
     if unknown:
         raise ConfigError(
             f"has the option {unknown[0]!r}: only {', '.join(sorted(_OPTIONS))} can be set", key=CACHE_URL

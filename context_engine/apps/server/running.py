@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from context_engine.core.concurrency.calls import EXECUTOR, DeadlineExceeded, ca
 from context_engine.errors import ConfigError, ContextEngineError
 from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.service.kept import KeptResults
+from context_engine.settings import find_config
 from context_engine.wiring.audit_writers import close_writers
 from context_engine.wiring.check import check
 from context_engine.wiring.setup import Setup, load_setup
@@ -141,6 +143,7 @@ class _Process:
         settings = self._service.settings
         drain_s, stop_s = settings.server_drain_s, settings.server_stop_s
         logger.info("stopping: the port closes in %g s, requests have %g s", drain_s, stop_s)
+        self._service.jobs.close()
         self._until = time.monotonic() + drain_s + stop_s
         self._watchdog = threading.Timer(drain_s + stop_s + _LEAST_S, os._exit, (_CUT_OFF,))
         self._watchdog.daemon = True
@@ -161,9 +164,14 @@ class _Process:
             else:
                 logger.info("the new configuration is in force")
 
+    def _left(self) -> float:
+        """Return the seconds that are left before the process must have ended."""
+        return _LEAST_S if self._until is None else max(_LEAST_S, self._until - time.monotonic())
+
     def _closed(self) -> int:
         """Write pending records and close everything in the remaining time; return the exit code."""
-        left = _LEAST_S if self._until is None else max(_LEAST_S, self._until - time.monotonic())
+        self._service.jobs.close(self._left() / 2)
+        left = self._left()
         cut_off = self._service.slots.at_work
         if cut_off:
             logger.error("%d requests were not done in time and are cut off", cut_off)
@@ -222,10 +230,10 @@ class ConfiguredLoader:
         Raises:
             ConfigError: unusable, without a domain, or with a receiver of events that cannot be used.
         """
+        if self._loaded:
+            _check_whole(self._config_dir, self._stage)
         setup = load_setup(config_dir=self._config_dir, stage=self._stage)
         _check_domains(setup)
-        if self._loaded:
-            _check_whole(setup, self._stage)
         deployment = open_deployment(setup, data_dir=setup.data_dir(self._data_dir), kept=self._kept())
         try:
             deployment.events.opened()  # they deliver what waits from before
@@ -265,8 +273,8 @@ def _check_domains(setup: Setup) -> None:
     )
 
 
-def _check_whole(setup: Setup, stage: str | None) -> None:
-    report = check(setup.config.paths, env=setup.env, stage=stage)
+def _check_whole(config_dir: str | None, stage: str | None) -> None:
+    report = check(find_config(config_dir, env=os.environ, cwd=Path.cwd()), env=os.environ, stage=stage)
     if not report.ok:
         raise ConfigError.together(report.problems)
 

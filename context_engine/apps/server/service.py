@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -332,7 +333,7 @@ class RunningJobs:
     """
 
     def __init__(self, live: LiveDeployment) -> None:
-        self._live, self._lock = live, Lock()
+        self._live, self._lock = live, threading.Condition()
         self._states: dict[str, RunState] = {}
         self._stopped = False
 
@@ -362,9 +363,11 @@ class RunningJobs:
             self._states[job_id] = RunState(running=True)
         EXECUTOR.submit(lambda: self._ended(job_id, work), "context-engine-job")
 
-    def close(self) -> None:
-        """Let each run end after the document that it reads; may be called twice."""
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Let each run end after the document that it reads, and wait for it; may be called twice."""
         self._stopped = True
+        with self._lock:
+            self._lock.wait_for(lambda: not any(state.running for state in self._states.values()), timeout_s)
 
     def _ended(self, job_id: str, work: Callable[[], None]) -> None:
         """Do the work and note how it ended."""
@@ -376,5 +379,8 @@ class RunningJobs:
         except Exception as error:
             logger.exception("the run of a job failed")
             problem = f"the run failed ({type(error).__name__}): the log of the service says more"
+        if problem is not None:
+            logger.warning("the run of job %s ended early, run it again to continue: %s", job_id, problem)
         with self._lock:
             self._states[job_id] = RunState(problem=problem)
+            self._lock.notify_all()

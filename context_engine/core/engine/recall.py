@@ -155,24 +155,25 @@ class SourceBulkhead:
         return self._bulkhead.enter(left, limit=limit)
 
     def search_together(self, others: Sequence[SourceBulkhead], query: SourceQuery) -> list[SourceReply]:
-        """Search sources of this store together, in this thread; if that fails, each separately."""
+        """Search sources of this store together, in this thread; if that fails, each separately, unless it was busy."""
         assert self._joint is not None
         started = self._clock.monotonic()
         with span(Step.SOURCE, ", ".join(call.source_id for call in others)) as opened:
             opened.tell(query)
             try:
-                answers_of = self._joint.search_together([call.source for call in others], query)
-                answers = list(zip(others, answers_of, strict=True))
+                answers = self._joint.search_together([call.source for call in others], query)
+                replies = [call.reply(answer, query, started) for call, answer in zip(others, answers, strict=True)]
+            except SourceBusy as busy:
+                return [call.refused(busy, self._clock.monotonic() - started) for call in others]
             except BaseException as error:
                 logger.debug("sources of one store could not be searched together", exc_info=error)
                 return [call.search(query) for call in others]
-            replies = [call.reply(answer, query, started) for call, answer in answers]
             opened.tell(RepliesTogether(replies))
         return replies
 
-    def refused(self, busy: Busy) -> SourceReply:
-        """Return the reply of a source that was too busy to be called."""
-        return SourceReply(None, SourceBusy(str(busy), source_id=self.source_id, retryable=True), 0.0)
+    def refused(self, busy: Busy | SourceBusy, waited_s: float = 0.0) -> SourceReply:
+        """Return the reply of a source that was too busy."""
+        return SourceReply(None, SourceBusy(str(busy), source_id=self.source_id, retryable=True), 1000.0 * waited_s)
 
     def fetch(self, request: FetchRequest, limit: int) -> tuple[Chunk, ...]:
         """Return chunks by their ids, within `request.timeout_s`.
@@ -244,9 +245,8 @@ class SourceBulkhead:
         if isinstance(reply.error, SourceBusy):
             return
         self._longest_s = max(self._longest_s, limit_s)
-        elapsed_s = reply.elapsed_ms / 1000.0
-        late = elapsed_s >= self._longest_s
-        slow = late or (reply.error is not None and elapsed_s >= max(_LEAST_SLOW_S, _SLOW * self._longest_s))
+        late, limit_s = reply.elapsed_ms >= 1000.0 * self._longest_s, max(_LEAST_SLOW_S, _SLOW * self._longest_s)
+        slow = late or (reply.error is not None and reply.elapsed_ms >= 1000.0 * limit_s)
         if reply.error is not None and not slow:
             return
         was_open = self._breaker.is_open

@@ -17,12 +17,20 @@ pytest.importorskip("cryptography")
 
 from context_engine import rag
 from context_engine.audit.formats.keys import SigningKey
+from context_engine.audit.ledger.engines import postgresql_engine
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import Criteria
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import SearchRequest
-from context_engine.errors import AllSourcesFailed, AuditUnavailable, ConfigError, MissingExtra, UnknownDomain
+from context_engine.errors import (
+    AllSourcesFailed,
+    AuditError,
+    AuditUnavailable,
+    ConfigError,
+    MissingExtra,
+    UnknownDomain,
+)
 from context_engine.secrecy import MASK, hide
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 from context_engine.wiring import audit
@@ -107,6 +115,25 @@ class TestPlace:
         assert error.value.key == AUDIT_LEDGER
         with pytest.raises(ConfigError, match="is a folder"):
             open_recorder(bank(CONTEXT_ENGINE_AUDIT_LEDGER=str(tmp_path)))
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://ana:BAD@pw/hidden@127.0.0.1:50335/ledger",
+            "postgresql://ana:BAD@hidden@127.0.0.1/ledger",
+            "postgresql://ana:BAD?hidden@127.0.0.1/ledger",
+            "host=127.0.0.1 password=hidden dbname=ledger",
+            "host=127.0.0.1 password = 'hidden' dbname=ledger",
+        ],
+    )
+    def test_a_password_with_signs_of_a_url_is_shown_nowhere(self, bank: Bank, url: str) -> None:
+        with pytest.raises(ConfigError, match=r"percent-encode the password|connection string of libpq") as error:
+            ledger_place(bank(CONTEXT_ENGINE_AUDIT_LEDGER=url))
+        assert "hidden" not in str(error.value)
+        if "@" in url:
+            with pytest.raises(AuditError) as refused:
+                postgresql_engine(url)
+            assert "hidden" not in str(refused.value)
 
     def test_a_password_is_shown_nowhere(self, bank: Bank) -> None:
         setup = bank(CONTEXT_ENGINE_AUDIT_LEDGER="postgresql://ana:pass%20word123@db.bank.example:6432/records")

@@ -26,13 +26,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def checked(folder: Path) -> CheckReport:
-    env = {"HOME": str(folder), "KEY": "dataset-of-nobody"}
+def checked(folder: Path, **variables: str) -> CheckReport:
+    env = {"HOME": str(folder), "KEY": "dataset-of-nobody", **variables}
     return check(find_config(env=env, cwd=folder), env=env)
 
 
-def problems(folder: Path) -> list[str]:
-    return [str(one) for one in checked(folder).problems]
+def problems(folder: Path, **variables: str) -> list[str]:
+    return [str(one) for one in checked(folder, **variables).problems]
 
 
 def test_a_setting_of_sources_names_those_of_each_domain(folder: Path) -> None:
@@ -81,3 +81,22 @@ def test_the_connection_of_the_jobs_counts_as_used(folder: Path) -> None:
 def test_the_jobs_are_not_kept_by_a_server_that_is_no_database(folder: Path) -> None:
     with_jobs_in(folder, "https://dify.bank.example/v1")
     assert any("must have base_url postgresql://HOST:PORT/DATABASE to keep jobs" in each for each in problems(folder))
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"URL": "redis://127.0.0.1/0"}, "CONTEXT_ENGINE_CACHE_KEY: has 0 characters"),
+        ({"URL": "http://127.0.0.1", "KEY": 32 * "k"}, "CONTEXT_ENGINE_CACHE_URL: must begin with"),
+    ],
+)
+def test_a_cache_that_no_process_could_use_is_named(folder: Path, variables: dict[str, str], problem: str) -> None:
+    pytest.importorskip("redis")
+    found = problems(folder, **{f"CONTEXT_ENGINE_CACHE_{name}": value for name, value in variables.items()})
+    assert [one for one in found if one.startswith(problem)]
+
+
+@pytest.mark.parametrize("url", ["postgresql://127.0.0.1:5O335/bank", "bolt://127.0.0.1:768x", "neo4j://127.0.0.1:0"])
+def test_a_port_is_a_number(folder: Path, url: str) -> None:
+    (folder / "config/connections.yaml").write_text(f"kept: {{base_url: '{url}'}}\n")
+    assert any("connections.yaml: kept.base_url" in one for one in problems(folder))

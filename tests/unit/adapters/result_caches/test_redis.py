@@ -188,6 +188,7 @@ def test_a_search_does_not_wait_for_a_redis_that_hangs(memory, kept):
         ("http://redis.bank.example", "CONTEXT_ENGINE_CACHE_URL: must begin with one of redis://, rediss://, unix://"),
         ("redis://:hidden@[bad", "CONTEXT_ENGINE_CACHE_URL: is not a valid address"),
         ("redis://h:port/0", "CONTEXT_ENGINE_CACHE_URL: is not a valid address"),
+        ("redis://:pass?hidden=1@h/0", "CONTEXT_ENGINE_CACHE_URL: is not a valid address: write redis://"),
         (
             "rediss://h/0?ssl_cert_reqs=none",
             "CONTEXT_ENGINE_CACHE_URL: has the option 'ssl_cert_reqs': only db, ssl_ca",

@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.core.models import ScoreKind, SearchRequest, SourceAnswer
 from context_engine.core.protocols import JointlySearchable
-from context_engine.errors import SourceAuthError
+from context_engine.errors import SourceAuthError, SourceBusy
 
 
 class Store:
@@ -90,6 +90,21 @@ def test_what_cannot_be_searched_together_is_searched_one_by_one(engine_over):
     store, ask = engine_over(broken)
     assert states(ask()) == dict.fromkeys(("t1", "t2", "t3", "t5"), ("ok", 1))
     assert store.single == ["t1", "t2", "t5"]
+
+
+def test_a_store_that_is_busy_is_not_asked_again_for_each(engine_over):
+    """Each would wait for the same lock once more, past the time of the search."""
+
+    def locked(_source):
+        raise SourceBusy("another process holds a lock on 'chunks': ask again", retryable=True)
+
+    store, ask = engine_over(locked)
+    errors = {one.source_id: one.error for one in ask().sources if one.error}
+    assert {name: (error["code"], error["message"]) for name, error in errors.items()} == {
+        name: ("busy", f"source '{name}': another process holds a lock on 'chunks': ask again")
+        for name in ("t1", "t2", "t5")
+    }
+    assert (len(store.joint), store.single) == (1, [])
 
 
 def test_a_joint_call_that_never_returns_is_overdue_for_each_and_no_other_source_waits(engine_over):

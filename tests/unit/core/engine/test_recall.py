@@ -21,6 +21,7 @@ from context_engine.core.models import (
 from context_engine.errors import (
     AllSourcesFailed,
     EmbedderError,
+    MissingVariable,
     SourceAuthError,
     SourceRateLimited,
     SourceUnavailable,
@@ -94,6 +95,15 @@ def test_a_source_that_raises_anything_fails_alone(make_engine, chunk_of, error)
         "retry_after_s": None,
     }
     assert "hunter2" not in str(result.to_dict())
+
+
+def test_what_a_configuration_lacks_is_said(make_engine, chunk_of):
+    def rotated(_query, _domain, _top_k):
+        raise MissingVariable("the file ../key cannot be read", file="config/connections.yaml", key="db.api_key")
+
+    result = make_engine([(1, [chunk_of("a", 0.9)]), (2, rotated)]).search(request())
+    said = "source 't2': config/connections.yaml: db.api_key: the file ../key cannot be read"
+    assert status(result).error["message"] == said
 
 
 def test_what_an_embedder_lacks_is_told(make_engine, chunk_of):
