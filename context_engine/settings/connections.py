@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -33,25 +34,26 @@ _TOKEN_KEYS: Final = ("token_url", "client_id", "client_secret")
 _SENT_TO: Final = {"api_key": ("base_url",), "client_secret": ("base_url", "token_url")}
 """Each key, and the addresses that receive it or what it is exchanged for."""
 DATABASE_SCHEME: Final = "postgresql"
+_HOST: Final = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+))?")
 GRAPH_SCHEMES: Final = ("neo4j", "neo4j+s", "bolt", "bolt+s")
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
 """For each connection and key: the value as written, and the interpolator for its variables."""
 
 
+def _split(text: str, example: str) -> SplitResult:
+    with suppress(ValueError):
+        if (parts := urlsplit(text)).port != 0:
+            return parts
+    raise ValueError(f"is not a URL: write {example}")
+
+
 def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        port_is_read = parts.port
-    except ValueError:
-        raise ValueError("is not a URL: write https://host or https://host:port/path") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port_is_read == 0:
+    parts = _split(text, "https://host or https://host:port/path")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an http or https URL with a host, e.g. https://dify.bank.example/v1")
     if parts.query or parts.fragment:
         raise ValueError("must not have a query or a fragment: only scheme, host, port and path")
     return text.rstrip("/")
-
-
-_HOST: Final = re.compile(r"(?:\[[^\]]+\]|[^:\[\]]+)(?::\d+)?")
 
 
 def _database_url(text: str) -> str:
@@ -65,12 +67,8 @@ def _database_url(text: str) -> str:
 
 
 def _graph_url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        port_is_read = parts.port
-    except ValueError:
-        raise ValueError("is not a URL: write neo4j://HOST:PORT or bolt://HOST:PORT") from None
-    if port_is_read == 0 or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+    parts = _split(text, "neo4j://HOST:PORT or bolt://HOST:PORT")
+    if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("must have scheme, host and port only: neo4j://HOST:PORT or bolt://HOST:PORT")
     return text.rstrip("/")
 
@@ -78,8 +76,7 @@ def _graph_url(text: str) -> str:
 def _hosts_and_path(url: str) -> tuple[str, str]:
     """Return the hosts of an address and the rest; since Python 3.14 `urlsplit` refuses [::1] behind another host."""
     address = url.partition("://")[2]
-    hosts = re.split("[/?#]", address, maxsplit=1)[0]
-    return hosts, address[len(hosts) :]
+    return (hosts := re.split("[/?#]", address, maxsplit=1)[0]), address[len(hosts) :]
 
 
 def database_name(url: str) -> str:
@@ -97,12 +94,8 @@ def hosts_of(url: str) -> list[tuple[str, str]]:
     >>> hosts_of("postgresql://db1.bank.example,[::1]:5433/knowledge")
     [('db1.bank.example', '5432'), ('::1', '5433')]
     """
-    out = []
-    for part in _hosts_and_path(url)[0].split(","):
-        host, colon, port = part.rpartition(":")
-        named = bool(colon) and port.isdigit()
-        out.append(((host if named else part).strip("[]"), port if named else "5432"))
-    return out
+    matches = map(_HOST.fullmatch, _hosts_and_path(url)[0].split(","))
+    return [(match[1].strip("[]"), match[2] or "5432") for match in matches if match]
 
 
 def _url_without_user(text: str) -> str:

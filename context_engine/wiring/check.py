@@ -30,6 +30,7 @@ from context_engine.settings.resolver import SettingsResolver
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
+from context_engine.wiring.build import open_shared_cache
 from context_engine.wiring.callers import code_flow, key_source
 from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.events import check_events
@@ -102,7 +103,6 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     findings += _of_events(setup)
     findings += _of_jobs(setup)
     findings += _of_service(setup)
-    findings += _of_cache(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
     }
@@ -156,8 +156,9 @@ def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Pa
 
 
 def _of_audit(setup: Setup) -> list[_BlockingProblem]:
-    """Return why recording is impossible; then no engine can be built."""
+    """Return why recording, or sharing results, is impossible; then no engine can be built."""
     try:
+        open_shared_cache(setup, SystemClock())  # it connects at its first call
         if audit_mode(setup) != "off":
             check_audit(setup)
     except ConfigError as error:
@@ -179,17 +180,6 @@ def _of_jobs(setup: Setup) -> Iterator[_BlockingProblem]:
         job_database(setup)
     except ConfigError as error:
         yield _BlockingProblem(error, ())
-
-
-def _of_cache(setup: Setup) -> Iterator[_BlockingProblem]:
-    """Yield why results cannot be shared; then no engine can be built."""
-    from context_engine.wiring.build import open_shared_cache
-
-    try:
-        if (cache := open_shared_cache(setup, SystemClock())) is not None:
-            cache.close()
-    except ConfigError as error:
-        yield _BlockingProblem(error)
 
 
 def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
