@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -204,11 +204,15 @@ def laid_out(
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
+    """Return the size of most letters; a larger one if that of small print would make headings of half of them."""
     sizes: Counter[float] = Counter()
-    for lines in pages:
-        for line in lines:
-            sizes[line.size] += len(line.text)
-    return sizes.most_common(1)[0][0] if sizes else 0.0
+    for line in chain.from_iterable(pages):
+        sizes[line.size] += len(line.text)
+    body, whole = 0.0, sizes.total()
+    while sizes and 2 * sizes.total() > whole:
+        body = sizes.most_common(1)[0][0]
+        sizes = Counter({size: count for size, count in sizes.items() if size >= body * _LARGER})
+    return body
 
 
 def _levels(pages: Sequence[Sequence[PdfLine]], body: float) -> dict[float, int]:

@@ -282,6 +282,23 @@ def test_headings_by_bookmark_and_by_bold_number(one, made):
     )
 
 
+def test_small_print_does_not_make_headings_of_the_text(one, made):
+    """The disclaimer has most letters of one size; the text of an offer is of two larger sizes."""
+
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("Offer", size=16)
+        for number in range(12):
+            pdf.gap()
+            pdf.write_line(f"The bank offers term {number} at a rate that is fixed", size=10 + number % 2)
+        pdf.gap()
+        for number in range(6):
+            pdf.write_line(f"Clause {number} of the terms of business applies to every offer that is made.", size=7)
+
+    text = one(made(fill), "a.pdf").text
+    assert [line for line in text.split("\n") if line.startswith("#")] == ["# Offer"]
+
+
 def test_a_line_of_contents_and_a_comment_are_no_headings(one, made):
     def fill(pdf):
         pdf.add_page()
