@@ -126,7 +126,7 @@ _BRACKETED: Final = re.compile(r"\s*\([^()]*\)")
 _CALLED: Final = re.compile(
     r"\b(?:known as|called|referred to as|termed|a\.?k\.?a\.?|i\.e\.,?)\s+(?:an?\s+|the\s+)?['\"“‘]?", re.IGNORECASE
 )
-_RULE: Final = re.compile(r"\b(?:must|shall|should|may|can)\b", re.IGNORECASE)
+_RULE: Final = re.compile(r"\b(?:must|shall|should)\b|(?<!that )(?<!which )(?<!who )\b(?:may|can)\b", re.IGNORECASE)
 
 _LOOSE: Final = 0.8
 """Fitness where the term is not at the very beginning, is named afterwards, or heads a row of several columns."""

@@ -43,6 +43,10 @@ _CLAUSE: Final = re.compile(
 _AGENT: Final = re.compile(r"\b(?:by|to|with|from|of|is|are)\b", re.IGNORECASE)
 _BY: Final = re.compile(r"\w(?:ed|wn|ne) by (?:(?:an?|the|our|your) )?(?:[\w/]+ ){0,2}$", re.IGNORECASE)
 _ACTS: Final = re.compile(r"(?:[ /][\w/]+){0,3}? (?:shall|must|may|can|should|will|is|are|has|have)\b", re.IGNORECASE)
+_POST_NOUN: Final = re.compile(
+    r"\b(?:leads?|heads?|chairs?)(?= (?:shall|must|may|can|should|will|is|are|has|have)\b)", re.IGNORECASE
+)
+"""A post, not what somebody does: "the team leads must keep a copy" does not say who leads."""
 _POINTER: Final = re.compile(
     r"^\W*(?:please |also |you can )*(?:see|(?:read|learn|find out) (?:more|about)\b) (?!that|whether|to|if)[^;:]*$"
     r"|\b(?:is|are) (?:described|explained|discussed|documented|detailed) (?:in|at|above|below)\b[^,;:]*$",
@@ -59,6 +63,11 @@ _RESTRICTS: Final = re.compile(
     re.IGNORECASE,
 )
 """Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
+_LIMITED: Final = re.compile(
+    r"\b(?:limit|restrict|cap)\w*\b[^,;:.]{1,100}? to (?:(?:no|not) more than |at most |a maximum of |fewer than )?$",
+    re.IGNORECASE,
+)
+"""Words before a number that limits what they name: "limit failed attempts on an account to no more than 100"."""
 _THRESHOLD: Final = re.compile(
     r"\b(?:above|over|exceed\w*|below|under|(?:more|less|greater|lower|higher) than)(?: [a-z]+){0,2} ?$", re.IGNORECASE
 )
@@ -215,6 +224,8 @@ def _beside(question: AskedQuestion, kind: Expression, statement: Statement) -> 
 
 def _counts(counted: frozenset[str], text: str, place: Span) -> float:
     """Return how well a number counts something: "two signatures", "signatures: 2"; "files with 2 pages" do not."""
+    if limited := _LIMITED.search(text[: place[0]]):
+        return closest_of(counted, limited[0])
     before, after = _around(text, place, _BESIDE)
     near = closest_of(counted, " ".join((*after.split()[:_WORDS_AFTER], *before.split()[-_WORDS_BEFORE:])))
     return near * (_IN_PASSING if _RESTRICTS.search(text[: place[0]]) else 1.0)
@@ -237,7 +248,7 @@ def _acts(question: AskedQuestion, text: str, place: Span) -> float:
     if question.before and _TOWARDS[question.before].search(before):
         return 0.0 if question.weights.keys() >= _terms_of(text[slice(*place)]) else 1.0
     act = question.act
-    before, after = _CLAUSE.split(before)[-1], _CLAUSE.split(after)[0]
+    before, after = _CLAUSE.split(before)[-1], _POST_NOUN.sub(" ", _CLAUSE.split(after)[0])
     if closest_of((act,), after):
         return 1.0
     if closest_of((act,), before):

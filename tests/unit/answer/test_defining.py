@@ -128,3 +128,12 @@ def test_other_questions_ask_for_no_definition(question: str, want: str) -> None
 )
 def test_these_take_the_term_as_known(question: str) -> None:
     assert term(question).is_known
+
+
+def test_an_entry_may_say_what_a_thing_can_be_used_for(passage) -> None:
+    text = "### Night Key\n\nA spare that opens doors and that can be lent to guards."
+    assert answers("What is a night key?", passage(text, headings=("Terms", "Night Key"))) == [
+        "A spare that opens doors and that can be lent to guards."
+    ]
+    rule = "### Night Key\n\nGuards can borrow it."
+    assert answers("What is a night key?", passage(rule, headings=("Terms", "Night Key"))) == []

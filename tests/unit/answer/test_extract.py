@@ -438,3 +438,15 @@ def test_whoever_does_anything_answers_a_general_verb(passage) -> None:
 def test_a_part_of_a_compound_is_no_body(passage) -> None:
     text = "Company-owned keys are wiped after a loss. A lost key is wiped by the key manager."
     assert texts("Which role wipes a lost key?", passage(text))[0] == "A lost key is wiped by the key manager."
+
+
+def test_a_limit_of_what_is_counted_is_its_number(passage) -> None:
+    text = "Guards limit wrong attempts at one lock of a vault to no more than 12. A vault has 3 locks."
+    assert texts("How many wrong attempts are allowed?", passage(text)) == [
+        "Guards limit wrong attempts at one lock of a vault to no more than 12."
+    ]
+
+
+def test_a_post_with_the_name_of_an_act_does_not_do_it(passage) -> None:
+    text = "The team leads must keep a copy. The Head of Guards leads the team."
+    assert texts("Who leads the team?", passage(text))[0] == "The Head of Guards leads the team."
