@@ -90,6 +90,22 @@ class RedisCache:
         if seconds > 0 and len(sealed) <= _MOST_BYTES:
             self._called(lambda: self._client.set(name, sealed, px=max(1, int(seconds * 1000))))
 
+    def check(self) -> None:
+        """Write and read a value.
+
+        Raises:
+            StoreError: Redis cannot be reached, refuses, or has no room.
+        """
+        name = self._seal.name("check")
+        try:
+            self._client.set(name, b"", px=1000)
+            self._client.getrange(name, 0, 0)
+        except (self._failure, OSError) as error:
+            raise StoreError(
+                f"Redis fails with {type(error).__name__}: check that it runs, {CACHE_URL}, and its room for answers "
+                "(maxmemory with the policy allkeys-lru)"
+            ) from None
+
     def drop(self) -> int:
         """Delete all answers of this database, also those of other processes, and return their number.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,7 +14,7 @@ from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.web.inert import clean
 from context_engine.core.models import utc_text
 from context_engine.core.text import counted
-from context_engine.errors import ConfigError, JobsUnavailable
+from context_engine.errors import ConfigError, JobsUnavailable, StoreError
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
@@ -107,6 +108,42 @@ def jobs_report(context: CliContext) -> JobsReport:
     except (ConfigError, JobsUnavailable) as error:
         return JobsReport(connection, str(error))
     return JobsReport(connection)
+
+
+class CacheReport(NamedTuple):
+    """The cache of answers that processes share.
+
+    Attributes:
+        shared: whether one is named.
+        problem: why it cannot be used; None if it can.
+    """
+
+    shared: bool
+    problem: str | None = None
+
+
+def cache_report(context: CliContext) -> CacheReport:
+    """Try the cache that processes share."""
+    from context_engine.core.engine import SystemClock
+    from context_engine.wiring.build import open_shared_cache
+
+    try:
+        cache = open_shared_cache(context.setup, SystemClock())
+        if cache is None:
+            return CacheReport(shared=False)
+        with closing(cache):
+            cache.check()
+    except (ConfigError, StoreError) as error:
+        return CacheReport(shared=True, problem=str(error))
+    return CacheReport(shared=True)
+
+
+def cache_lines(report: CacheReport) -> Iterator[Text]:
+    """Yield the line that `doctor` prints about the cache; none if processes share none."""
+    if report.problem is not None:
+        yield Text(f"✗ processes share no answers: {clean(report.problem)}", "red")
+    elif report.shared:
+        yield Text("answers are shared in Redis", "dim")
 
 
 def jobs_lines(report: JobsReport) -> Iterator[Text]:

@@ -12,10 +12,13 @@ from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import print_json, print_line, print_table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
+    CacheReport,
     JobsReport,
     ServiceReport,
     adapter_text,
     audit_lines,
+    cache_lines,
+    cache_report,
     jobs_lines,
     jobs_report,
     privacy_lines,
@@ -48,8 +51,8 @@ Examples:
 
 \b
 Exit codes: 0 all checks passed; 2 usage or configuration; 1 a source cannot be searched, a model does not work,
-masking, the audit ledger or the database of jobs is set up but does not work, or a token keeps the service from
-starting.
+masking, the audit ledger, the database of jobs or the shared cache is set up but does not work, or a token keeps the
+service from starting.
 With --external: 0 if Dify would accept the endpoint and find chunks, else 1.
 """
 
@@ -75,8 +78,8 @@ def doctor(
 ) -> int:
     """Check that every source can be searched and matches its manifest.
 
-    Also tests the embedder, the rerankers, the chat model and the database of jobs once, and reports masking, the audit
-    ledger, and which tokens the HTTP service accepts. The keys of an identity provider are fetched.
+    Also tests the embedder, the rerankers, the chat model, the database of jobs and the shared cache once, and reports
+    masking, the audit ledger, and which tokens the HTTP service accepts. The keys of an identity provider are fetched.
 
     With --external: send an External Knowledge API, such as the plugin's endpoint, the requests that Dify sends on
     registration and on a search, and report what Dify would make of the answers. The URL is the one registered in
@@ -121,11 +124,12 @@ class Diagnosis(NamedTuple):
     audit: AuditReport
     service: ServiceReport
     jobs: JobsReport
+    cache: CacheReport
 
     @property
     def ok(self) -> bool:
         """Whether every check passed."""
-        parts = (self.privacy, self.audit, self.service, self.jobs)
+        parts = (self.privacy, self.audit, self.service, self.jobs, self.cache)
         works = all(source.ok for source in self.sources) and all(model.ok for model in self.models)
         return works and all(part.problem is None for part in parts)
 
@@ -145,6 +149,7 @@ class Diagnosis(NamedTuple):
             "audit": self.audit.to_dict(),
             "service": self.service.to_dict(),
             "jobs": self.jobs._asdict(),
+            "cache": self.cache._asdict(),
         }
 
     def lines(self, context: CliContext) -> Iterator[Text]:
@@ -156,6 +161,7 @@ class Diagnosis(NamedTuple):
         yield from privacy_lines(self.privacy)
         yield from audit_lines(self.audit)
         yield from jobs_lines(self.jobs)
+        yield from cache_lines(self.cache)
         yield from service_lines(self.service)
 
 
@@ -189,6 +195,7 @@ def _diagnosed(context: CliContext, domain: str | None, sample: str | None) -> D
         audit=audit_report(setup, context.data_dir),
         service=service_report(context, sample),
         jobs=jobs_report(context),
+        cache=cache_report(context),
     )
 
 

@@ -242,3 +242,15 @@ def test_a_redis_that_refuses_to_drop_is_an_error_without_its_words(memory, kept
     memory.error = OSError("no way to 10.0.0.7")
     with pytest.raises(StoreError, match=r"could not be deleted \(OSError\)"):
         cache_on(memory).drop()
+
+
+def test_a_check_says_what_to_mend_and_never_the_error_s_own_words():
+    memory = Memory()
+    cache = RedisCache(memory, SECRET, Clock())
+    cache.check()
+    memory.error = OSError("no route to hidden.bank.example")
+    with pytest.raises(StoreError, match="Redis fails with OSError: check that it runs, CONTEXT_ENGINE_CACHE_URL"):
+        cache.check()
+    with pytest.raises(StoreError) as refused:
+        cache.check()
+    assert "hidden" not in str(refused.value)
