@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from context_engine.errors import ConfigError, MissingExtra
+from context_engine.errors import ConfigError, MissingExtra, nearest
 from context_engine.settings.connections import DATABASE_SCHEME, Connection
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ def job_database(setup: Setup) -> JobDatabase | None:
     if name is None:
         return None
     connect = partial(setup.config.connections.get, name)
+    if name not in (known := setup.config.connections.names):
+        problem = f"unknown connection {name!r}.{nearest(name, known) or ' None is configured.'}"
+        raise ConfigError(problem, file=effective.origins.get(_KEY), key=_KEY)
     if not connect().base_url.startswith(f"{DATABASE_SCHEME}://"):
         problem = f"connection {name!r} must have base_url {DATABASE_SCHEME}://HOST:PORT/DATABASE to keep jobs"
         raise ConfigError(problem, file=effective.origins.get(_KEY), key=_KEY)

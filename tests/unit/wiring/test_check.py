@@ -100,3 +100,10 @@ def test_a_cache_that_no_process_could_use_is_named(folder: Path, variables: dic
 def test_a_port_is_a_number(folder: Path, url: str) -> None:
     (folder / "config/connections.yaml").write_text(f"kept: {{base_url: '{url}'}}\n")
     assert any("connections.yaml: kept.base_url" in one for one in problems(folder))
+
+
+def test_an_unknown_connection_of_the_jobs_is_named_with_its_file_and_key(folder: Path) -> None:
+    (folder / "config/rag-pipeline.json").write_text('{"jobs": {"jobs_connection": "dfy"}}')
+    assert "config/rag-pipeline.json: jobs_connection: unknown connection 'dfy'. Did you mean 'dify'?" in problems(
+        folder
+    )

@@ -16,6 +16,7 @@ from context_engine.apps.cli.job.context import owned_jobs
 from context_engine.apps.cli.options import FILE, PLACE, Amount, make_sure, with_json, with_options, with_yes
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.text import counted
+from context_engine.errors import RetrievalFailed
 
 if TYPE_CHECKING:
     from context_engine.ingest.report import IngestReport
@@ -129,7 +130,11 @@ def run(location: ConfigLocation, job_id: str, question: str | None, no_model: b
     command or without a question.
     """
     with owned_jobs(location) as jobs, progress_bar("Reading documents …") as progress:
-        memory = jobs.run(job_id, question, use_model=not no_model, progress=progress)
+        try:
+            memory = jobs.run(job_id, question, use_model=not no_model, progress=progress)
+        except RetrievalFailed:
+            note(f"What was read before is kept: 'context-engine job run {job_id}' goes on.", style="yellow")
+            raise
     if as_json:
         from context_engine.jobs.contract import job_out
 
