@@ -133,9 +133,7 @@ class JobState(Answered):
 
     job: JobOut
     running: bool = Field(description="A process is reading its documents now.")
-    problem: str | None = Field(
-        description="Why its last run ended early; null: it did not, or another process ran it."
-    )
+    problem: str | None = Field(description="Why its last run ended early; null: it did not.")
 
 
 class JobStartRequest(Asked):

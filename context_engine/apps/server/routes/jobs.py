@@ -145,4 +145,8 @@ def _state(request: Request, jobs: OwnedJobs, job_id: str) -> JobState:
     state = service_of(request).jobs.state(job_id)
     running = state.running or jobs.is_running(job_id)
     job = job_out(jobs.memory(job_id))  # read last: of a run that has ended it holds all findings
-    return JobState(job=job, running=running, problem=state.problem)
+    is_broken_off = job.state == "in_progress" and not running
+    return JobState(job=job, running=running, problem=state.problem or (_BROKEN_OFF if is_broken_off else None))
+
+
+_BROKEN_OFF: Final = "the last run ended early in another process, whose log says why: run the job again to go on"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from context_engine.jobs import run as stages
 from context_engine.jobs.owned import OwnedJobs
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import AUDITOR, CHAIR, CLERK, as_, client_of, small_bank
@@ -85,6 +86,26 @@ def test_a_job_that_is_not_running_is_shown_with_all_that_its_run_kept(client, m
 
 
 @pytest.mark.slow
+def test_a_run_that_ended_early_in_another_process_is_said_to_go_on(client, monkeypatch):
+    """The process that answers knows that the stage is open and that nobody runs it, and no more."""
+
+    def killed(*_args, **_options):
+        raise MemoryError
+
+    job_id = started(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "_asked", killed)
+        sent(client, f"/{job_id}/run", {"question": LIMIT})
+        here = ended(client, job_id)
+    client.app.state.service.jobs._states.clear()  # as in another worker
+    there = client.get(f"/api/v1/jobs/{job_id}").json()
+    assert here["problem"].startswith("the run failed (MemoryError)")
+    assert (there["running"], there["job"]["state"]) == (False, "in_progress")
+    assert there["problem"].startswith("the last run ended early in another process")
+    sent(client, f"/{job_id}/run", {})
+    assert (ended(client, job_id)["problem"], client.get(f"/api/v1/jobs/{job_id}").json()["problem"]) == (None, None)
+
+
 def test_somebody_elses_job_is_not_there(client):
     job_id = started(client)
     chair, auditor = as_(CHAIR), as_(AUDITOR)
