@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final, Literal, LiteralString, NamedTuple
@@ -103,7 +104,8 @@ def failures(locked: Callable[[], str] = lambda: "the tables") -> Iterator[None]
 def _failure(error: psycopg.Error, locked: Callable[[], str]) -> SourceError:
     """Return the error for callers; the server's own words, which may name hosts, are only logged."""
     state, reason = error.sqlstate or "", str(error).strip().partition("\n")[0]
-    logger.warning("PostgreSQL: %s %s", state, redacted(reason) or type(error).__name__)
+    level = logging.WARNING if _is_news(reason) else logging.DEBUG
+    logger.log(level, "PostgreSQL: %s %s", state, redacted(reason) or type(error).__name__)
     if not state and _REFUSED.search(reason):
         state = "28"
     known = next((_MEANINGS[state[:length]] for length in (5, 3, 2) if state[:length] in _MEANINGS), None)
@@ -117,6 +119,23 @@ def _failure(error: psycopg.Error, locked: Callable[[], str]) -> SourceError:
     if isinstance(error, psycopg.OperationalError):
         return SourceUnavailable(UNREACHED, retryable=True)
     return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")
+
+
+_SAID: Final[dict[str, float]] = {}
+"""What servers have said, and when it was last logged, in seconds."""
+_SAME_WITHIN_S: Final = 60.0
+_MOST_SAID: Final = 100
+
+
+def _is_news(reason: str) -> bool:
+    """Return whether the same has not been logged for a minute: while a server is down, every call says it."""
+    now = time.monotonic()
+    is_news = now - _SAID.get(reason, -_SAME_WITHIN_S) >= _SAME_WITHIN_S
+    if is_news:
+        if len(_SAID) >= _MOST_SAID:
+            _SAID.clear()
+        _SAID[reason] = now
+    return is_news
 
 
 class Address(NamedTuple):

@@ -58,6 +58,8 @@ def keygen(name: str, out: Path | None, as_json: bool) -> None:
         from context_engine.audit.formats.strict import FormatError
     except ImportError:
         raise MissingExtra("the audit ledger", "audit") from None
+    if "://" in name:
+        raise InvalidRequest(f"the name of a log has no scheme: write {name.partition('://')[2]}")
     try:
         key = SigningKey.generate(name)
     except FormatError as error:
@@ -71,9 +73,10 @@ def keygen(name: str, out: Path | None, as_json: bool) -> None:
         return
     if out is None:
         click.echo(key.text)
+        note(f"verifier key: {key.verifier.text}", style="bold")
     else:
-        note(f"written: {out}")
-    note(f"verifier key: {key.verifier.text}", style="bold")
+        note(f"written: {out}; the verifier key:")
+        click.echo(key.verifier.text)
 
 
 def _write_secret(file: Path, text: str) -> None:

@@ -91,6 +91,8 @@ def test_a_key_in_a_file_is_its_owner_s_alone_and_is_shown_nowhere(tmp_path: Pat
     }
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert key.text not in made.output
+    other = keygen("log", "--out", str(tmp_path / "other.key"))
+    assert other.stdout == f"{SigningKey.parse((tmp_path / 'other.key').read_text('utf-8')).verifier.text}\n"
 
 
 def test_a_key_is_never_written_over_another(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_key_is_never_written_over_another(tmp_path: Path) -> None:
     assert "exists already" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["", "two words", "a+b"])
+@pytest.mark.parametrize("name", ["", "two words", "a+b", "https://bank.example/log"])
 def test_a_name_that_cannot_stand_in_a_note_is_refused(name: str) -> None:
     assert keygen(name).exit_code == 2
 
