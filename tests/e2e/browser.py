@@ -125,6 +125,7 @@ def accessibility_problems(page: Page) -> list[str]:
     """
     if not Path(_AXE).is_file():
         pytest.skip("the environment variable AXE_JS does not name axe.min.js of the npm package axe-core")
+    page.wait_for_load_state()  # a click before it may still be loading the page
     page.add_script_tag(path=_AXE)
     violations = page.evaluate("async () => (await axe.run()).violations")
     return [

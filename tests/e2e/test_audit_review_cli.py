@@ -136,7 +136,8 @@ def test_a_source_that_left_the_configuration_cannot_be_checked(desk: Callable[.
     manifest.write_text(MANIFEST.replace("id: sops", "id: rules"))
     found = bank.json("audit", "drift", asked, code=3)
     assert found["counts"]["cannot_check"] == 3
-    assert {one["why"] for one in found["chunks"]} == {"source 'sops': domain 'DESK' has no such source"}
+    why = "it was removed, or you may not know of it (--as names another reader)"
+    assert {one["why"] for one in found["chunks"]} == {f"source 'sops': domain 'DESK' has no such source: {why}"}
     manifest.write_text(MANIFEST.replace("DESK", "OTHER"))
     assert "DESK" in bank.json("audit", "drift", asked, code=3)["chunks"][0]["why"]
 
