@@ -243,3 +243,24 @@ def test_a_search_of_somebody_else_checks_nothing(client):
     found = post(client, "/api/v1/rag/answer", ASKED).json()
     response = post(client, "/api/v1/rag/check", {"search_id": found["search_id"], "text": "Yes [1]."}, CHAIR)
     assert response.status_code == 410
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/rag/answer", {"query": QUESTION, "domain": "VAULT"}),
+        ("/api/v1/rag/answer", {"query": QUESTION, "domain": "ORM", "persona_key": "nobody"}),
+        ("/v1/chat/completions", {"model": "VAULT", "messages": [{"role": "user", "content": QUESTION}]}),
+    ],
+)
+def test_a_question_that_is_refused_before_its_search_is_recorded(client, bank, path, body):
+    ledger = bank.ledger.opened()
+
+    def refusals() -> int:
+        ledger.integrate()
+        entries = (json.loads(stored.entry or b"{}") for stored in ledger.entries(0, ledger.size))
+        return sum(entry["kind"] == "refusal" for entry in entries)
+
+    before = refusals()
+    assert post(client, path, body).status_code in (404, 422)
+    assert refusals() == before + 1
