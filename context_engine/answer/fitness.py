@@ -64,7 +64,8 @@ _RESTRICTS: Final = re.compile(
 )
 """Words before a number that is a condition, not an answer: "secrets with fewer than 20 bits"."""
 _LIMITED: Final = re.compile(
-    r"\b(?:limit(?:s|ed)?|restrict(?:s|ed)?|cap(?:s|ped)?)\b[^,;:.]{1,100}? to (?:(?:no|not) more than |at most |a maximum of |fewer than )?$",
+    r"\b(?:limit(?:s|ed)?|restrict(?:s|ed)?|cap(?:s|ped)?)\b[^,;:.]{1,100}?"
+    r" to (?:(?:no|not) more than |at most |a maximum of |fewer than )?$",
     re.IGNORECASE,
 )
 """Words before a number that limits what they name: "limit failed attempts on an account to no more than 100"."""
