@@ -249,11 +249,11 @@ def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
             record.exc_text, record.exc_info = shown, None
 
 
-def is_ambiguous(url: str) -> bool:
-    """Return whether a sign in the password of a URL is read as its end, so that the rest of it is no secret any more.
+def has_unencoded_password(url: str) -> bool:
+    """Return whether a password has an "@" or "?" that is not encoded; the rest would be read as host, path or options.
 
-    >>> is_ambiguous("postgresql://user:pass@word@host/base"), is_ambiguous("postgresql://user:pass%40word@host/base")
-    (True, False)
+    >>> [has_unencoded_password(f"postgresql://user:{word}@host/base") for word in ("pass@word", "pass%40word")]
+    [True, False]
     """
     address, _, options = url.partition("?")
     return address.count("@") > 1 or ("@" in options and "@" not in address)

@@ -25,7 +25,7 @@ _LEANS_BACK: Final = re.compile(
 )
 _LIMITS: Final = re.compile(
     r"(?:(?:This|These|That|It|They|The (?:rule|requirement|limit|prohibition|obligation|above))\b.{0,60}?"
-    r"\b(?:not|only|except|unless)\b|[Ee]xcept|Unless|However|Exceptions?\b|Notwithstanding|Otherwise|But\b|Only\b)",
+    r"\b(?:not|only|except|unless)\b|Except|Unless|However|Exceptions?\b|Notwithstanding|Otherwise|But\b|Only\b)",
     re.DOTALL,
 )
 _OWN_RULE: Final = re.compile(
@@ -100,6 +100,7 @@ def statements(evidence: Evidence) -> list[Statement]:
 def _sentences(evidence: Evidence, blocks: Sequence[Nested]) -> Iterator[Statement]:
     text = evidence.text
     leads = {each.parents[-1].spans[-1] for each in blocks if each.parents and each.block.kind == "item"}
+    leads -= {each.block.spans[-1] for each in blocks if each.following and each.following[0].kind == "item"}
     for each in blocks:
         if each.block.kind == "row":
             continue
@@ -213,6 +214,8 @@ def _limits(text: str, each: Nested, place: int) -> tuple[Span, ...]:
     if len(limits) < len(own) or not each.following:
         return limits
     first, *others = each.following
+    if first.kind == "item":  # exceptions below the item
+        return (*limits, *_limiting(text, [span for block in each.following for span in block.spans]))
     further = _limiting(text, first.spans)
     if others and len(further) == len(first.spans) == 1 and len(_shown(text, further[0])) <= _TITLE:
         further = (*further, *others[0].spans)
@@ -229,7 +232,8 @@ def _limiting(text: str, spans: Sequence[Span]) -> tuple[Span, ...]:
 
 def _is_limit(sentence: str) -> bool:
     """Return whether a sentence limits the one before it; a lead-in, and a rule with its own "unless", do not."""
-    return _LIMITS.match(sentence) is not None and not sentence.endswith((":", "：")) and not _OWN_RULE.match(sentence)
+    is_limit = _LIMITS.match(sentence) or EXCEPTION.match(sentence)
+    return is_limit is not None and not sentence.endswith((":", "：")) and not _OWN_RULE.match(sentence)
 
 
 def _units(text: str, block: TextBlock) -> tuple[Span, ...]:

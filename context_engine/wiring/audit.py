@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from context_engine.core.engine import SystemClock, TimeSortedIds
 from context_engine.core.models import AuditSettings
 from context_engine.errors import AuditError, ConfigError, MissingExtra
-from context_engine.secrecy import is_ambiguous
+from context_engine.secrecy import has_unencoded_password
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
 from context_engine.wiring.audit_writers import shared_writer
 
@@ -108,7 +108,7 @@ def _is_folder(file: Path) -> bool:
 
 
 def _shown(url: str) -> str:
-    if is_ambiguous(url):
+    if has_unencoded_password(url):
         raise ConfigError(
             "has more than one '@', or a '?' before it: percent-encode the password, '@' as %40, '?' as %3F",
             key=AUDIT_LEDGER,

@@ -100,8 +100,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     resolver = config.resolver(registry.files)
     setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
     findings += (recording := _of_audit(setup))
-    findings += _of_events(setup)
-    findings += _of_jobs(setup)
+    findings += _of_parts(setup)
     findings += _of_service(setup)
     stopped = {
         domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
@@ -156,9 +155,8 @@ def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Pa
 
 
 def _of_audit(setup: Setup) -> list[_BlockingProblem]:
-    """Return why recording, or sharing results, is impossible; then no engine can be built."""
+    """Return why recording is impossible; then no engine can be built."""
     try:
-        open_shared_cache(setup, SystemClock())  # it connects at its first call
         if audit_mode(setup) != "off":
             check_audit(setup)
     except ConfigError as error:
@@ -166,20 +164,18 @@ def _of_audit(setup: Setup) -> list[_BlockingProblem]:
     return []
 
 
-def _of_events(setup: Setup) -> Iterator[_BlockingProblem]:
-    """Yield why events go nowhere; searches still work."""
-    try:
-        check_events(setup)
-    except ConfigError as error:
-        yield _BlockingProblem(error, ())
-
-
-def _of_jobs(setup: Setup) -> Iterator[_BlockingProblem]:
-    """Yield why jobs cannot be kept; searches still work."""
-    try:
-        job_database(setup)
-    except ConfigError as error:
-        yield _BlockingProblem(error, ())
+def _of_parts(setup: Setup) -> Iterator[_BlockingProblem]:
+    """Yield why events go nowhere, jobs cannot be kept, or results cannot be shared; the last stops every search."""
+    opened: list[tuple[Callable[[], object], Sequence[str] | None]] = [
+        (lambda: check_events(setup), ()),
+        (lambda: job_database(setup), ()),
+        (lambda: open_shared_cache(setup, SystemClock()), None),  # it connects at its first call
+    ]
+    for open_part, stops in opened:
+        try:
+            open_part()
+        except ConfigError as error:
+            yield _BlockingProblem(error, stops)
 
 
 def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:

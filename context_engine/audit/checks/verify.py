@@ -144,8 +144,8 @@ def _unordered(connection: Connection) -> str:
         return ""
     index, moment, earlier, before = places[0]
     return (
-        f"The times of {counted(len(places), 'record')} are wrong, or those before them: record {index} is dated "
-        f"{utc_text(moment)}, and record {earlier}, before it in the log, {utc_text(before)}."
+        f"A clock was wrong: {counted(len(places), 'record')} dated more than an hour before an earlier record, such "
+        f"as record {index} ({utc_text(moment)}) after record {earlier} ({utc_text(before)})."
     )
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from context_engine.errors import AuditError, LedgerCorrupt, MissingExtra
-from context_engine.secrecy import is_ambiguous, keep_secret, redacted
+from context_engine.secrecy import has_unencoded_password, keep_secret, redacted
 from context_engine.settings.environment_secrets import SECRET_PARAMETERS
 
 _DSN: Final = "CONTEXT_ENGINE_AUDIT_LEDGER"
@@ -244,7 +244,7 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
         raise AuditError(f"a ledger is a file or a PostgreSQL database (postgresql://...), not {scheme}://")
     if find_spec("psycopg") is None:
         raise MissingExtra("a ledger in PostgreSQL", "audit")
-    if is_ambiguous(url):
+    if has_unencoded_password(url):
         raise AuditError("the ledger's URL has more than one '@': percent-encode the password ('@' is %40)")
     try:
         parsed = make_url(f"postgresql+psycopg://{url.partition('://')[2]}")

@@ -80,7 +80,7 @@ def ledger_pseudonyms(ledger: Ledger) -> list[Pseudonyms]:
 
 
 def missing_keys(ledger: Ledger) -> list[str]:
-    """Return the names of the log's keys that are not given (`NAME+ID`), in order; it pseudonymised names with each."""
+    """Return NAME+ID of the log's keys that were not given, oldest first: callers recorded under them are not found."""
     from context_engine.audit.ledger.look_up import Criteria
     from context_engine.audit.record.entry import read_entry
 

@@ -155,7 +155,7 @@ class SourceBulkhead:
         return self._bulkhead.enter(left, limit=limit)
 
     def search_together(self, others: Sequence[SourceBulkhead], query: SourceQuery) -> list[SourceReply]:
-        """Search sources of this store together, in this thread; if that fails, each separately, unless it was busy."""
+        """Search sources of this store together, in this thread; each separately if that fails and it is not busy."""
         assert self._joint is not None
         started = self._clock.monotonic()
         with span(Step.SOURCE, ", ".join(call.source_id for call in others)) as opened:

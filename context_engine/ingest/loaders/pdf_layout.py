@@ -204,7 +204,7 @@ def laid_out(
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
-    """Return the size of most letters; a larger one if that of small print would make headings of half of them."""
+    """Return the commonest type size; while more than half of all letters are larger, the commonest of the larger."""
     sizes: Counter[float] = Counter()
     for line in chain.from_iterable(pages):
         sizes[line.size] += len(line.text)

@@ -58,9 +58,9 @@ def _around(span: str, write: Callable[[str], str]) -> str:
 
 
 def with_bold(spans: Sequence[str]) -> str:
-    """Join spans; the words of every second one, the bold ones, are written in bold.
+    """Join spans, of which every second one is bold, and mark the bold words.
 
-    A span without letters and digits, and one that ends within a word, is left as it is: a word would not be found.
+    A span is not marked if it has no letter or digit, or if a mark would split a word: a search would not find it.
 
     >>> with_bold(["keep ", "all", " jum", "ped", ""])
     'keep **all** jumped'

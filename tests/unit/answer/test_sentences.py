@@ -157,6 +157,14 @@ def test_a_lead_in_is_of_its_list_and_not_of_a_paragraph_after_it(passage):
     assert texts["Locks of safes may have four pins."][0] == ""
 
 
+def test_every_exception_below_an_item_limits_it_in_any_words(passage):
+    text = (
+        "Keep:\n\n* the names of all customers of the branch\n\n  - excluding minors\n  - other than staff\n  - see C"
+    )
+    item, *_ = of_kind(passage(text), StatementKind.SENTENCE)
+    assert item.text(item.after) == "excluding minors other than staff"
+
+
 def test_an_item_has_the_exceptions_below_it_and_they_have_the_item(passage):
     names = "personal data, names and numbers of customers (PII)"
     text = f"Logs must not hold:\n\n* {names}\n\n  - except for IP addresses\n  - see C"

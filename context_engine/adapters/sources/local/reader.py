@@ -47,7 +47,7 @@ _Moment = tuple[BaseState, _Stamp]
 
 
 class Pool:
-    """Read-only connections, each used by one thread at a time; all of the file that has the database's name now.
+    """Read-only connections to the file that is the database now, each used by one thread at a time.
 
     Each search in progress has two open files, the base and its log; one more is shared by all.
     """

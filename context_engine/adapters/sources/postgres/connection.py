@@ -121,20 +121,20 @@ def _failure(error: psycopg.Error, locked: Callable[[], str]) -> SourceError:
     return SourceUnavailable(f"the database failed (SQLSTATE {state or 'unknown'}): its words are in the log")
 
 
-_SAID: Final[dict[str, float]] = {}
-"""What servers have said, and when it was last logged, in seconds."""
-_SAME_WITHIN_S: Final = 60.0
-_MOST_SAID: Final = 100
+_LOGGED_AT: Final[dict[str, float]] = {}
+"""When each message of a server was last logged, in seconds."""
+_AGAIN_AFTER_S: Final = 60.0
+_MOST_MESSAGES: Final = 100
 
 
 def _is_news(reason: str) -> bool:
-    """Return whether the same has not been logged for a minute: while a server is down, every call says it."""
+    """Return whether a message was not logged in the last minute; while a server is down, every call has the same."""
     now = time.monotonic()
-    is_news = now - _SAID.get(reason, -_SAME_WITHIN_S) >= _SAME_WITHIN_S
+    is_news = now - _LOGGED_AT.get(reason, -_AGAIN_AFTER_S) >= _AGAIN_AFTER_S
     if is_news:
-        if len(_SAID) >= _MOST_SAID:
-            _SAID.clear()
-        _SAID[reason] = now
+        if len(_LOGGED_AT) >= _MOST_MESSAGES:
+            _LOGGED_AT.clear()
+        _LOGGED_AT[reason] = now
     return is_news
 
 

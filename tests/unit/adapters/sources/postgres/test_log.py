@@ -14,7 +14,7 @@ def test_the_same_words_of_a_server_are_logged_once_a_minute(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     seconds = 1000.0
-    monkeypatch.setattr(connection, "_SAID", {})
+    monkeypatch.setattr(connection, "_LOGGED_AT", {})
     monkeypatch.setattr(connection.time, "monotonic", lambda: seconds)
     logger = connection.logger.name
 

@@ -192,6 +192,6 @@ def test_times_that_run_backwards_are_said(run: Run, place: Path) -> None:
     assert (done.exit_code, said["findings"]) == (0, [])
     (wrong,) = [line for line in said["not_proved"] if "dated" in line]
     assert wrong == (
-        "The times of 2 records are wrong, or those before them: record 1 is dated 2026-03-02T00:00:01Z, and "
-        "record 0, before it in the log, 2026-03-02T10:00:00Z."
+        "A clock was wrong: 2 records dated more than an hour before an earlier record, such as "
+        "record 1 (2026-03-02T00:00:01Z) after record 0 (2026-03-02T10:00:00Z)."
     )
