@@ -156,7 +156,8 @@ class LedgerWriter:
             if leave:
                 session.close()
                 with self._changed:
-                    if not self._awaited and (self._ending or not self._offered):
+                    gives_up = self._ending and session.retry_at is not None  # the ledger fails
+                    if not self._awaited and (gives_up or not self._offered):
                         self._thread, self._ending = None, False
                         return
 

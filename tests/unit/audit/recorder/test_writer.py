@@ -214,6 +214,21 @@ class TestClosing:
         writer.close(5)
         assert ledger.opened == 0
 
+    def test_a_record_offered_while_the_ledger_closes_is_written(
+        self, ledger: FakeLedger, writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        close, late = ledger.close, ["late"]
+
+        def closing() -> None:
+            close()
+            if late:
+                writer.offer(named(late.pop()), 10)
+
+        monkeypatch.setattr(ledger, "close", closing)
+        writer.offer(named("early"), 10)
+        assert writer.close(5) == ""
+        assert sorted(ledger.kept) == ["early", "late"]
+
     def test_nothing_is_lost_between_writing_and_closing(self, ledger: FakeLedger, writer: LedgerWriter) -> None:
         def search(number: int) -> None:
             writer.write(named(f"w{number}"), 5)
